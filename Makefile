@@ -1,0 +1,57 @@
+# `make run` and `make test` need Python 3.11 and nothing installed: the virtual environment is made here, in .venv.
+
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+# pytest's processes; two of them is what CI has cores for.
+JOBS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check lint types tables tables-check format wheel clean
+
+help:  ## this list
+	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
+
+.venv: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "kvstate needs Python 3.11 or later; say which one with make PYTHON=python3.12"; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[all,test]'
+	@touch $(READY)
+
+run: $(READY)  ## the main job: replay a generated workload through real copies, with modest chaos
+	$(BIN)/kvstate replay --limit 3000 --device-blocks 1000 --host-blocks 6000 --delay 1:10 \
+		--abort 2% --preempt 2% --fail 1% --late 1% --duplicate 1% --lost 0.1% --corrupt 0.2%
+
+test: $(READY) lint types tables-check  ## everything that CI runs
+	$(BIN)/python -m pytest -n $(JOBS) --cov --cov-report=term
+
+check: $(READY) lint types tables-check  ## about a minute, while you work: the same without the slow tests and coverage
+	$(BIN)/python -m pytest -n $(JOBS) -q -x -m "not slow"
+
+lint: $(READY)  ## ruff: rules and format
+	$(BIN)/ruff check --quiet .
+	$(BIN)/ruff format --quiet --check . || { echo "not formatted: run make format"; exit 1; }
+
+types: $(READY)  ## mypy, strict, over everything
+	$(BIN)/mypy
+
+tables: $(READY)  ## print kvstate/machines/tables from spec/
+	$(BIN)/python -m kvstate.spec.generate
+	$(BIN)/python -m kvstate.errors.generate
+
+tables-check: $(READY)  ## is what is checked in what spec/ gives?
+	$(BIN)/python -m kvstate.spec.generate --check
+	$(BIN)/python -m kvstate.errors.generate --check
+
+format: $(READY)  ## ruff's formatter
+	$(BIN)/ruff format --quiet .
+
+wheel: $(READY)  ## build the wheel into dist/
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+
+clean:  ## remove what was made here, the virtual environment too
+	rm -rf .venv build dist .coverage .coverage.* htmlcov .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find kvstate tests -name __pycache__ -type d -prune -exec rm -rf {} +

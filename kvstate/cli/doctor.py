@@ -1,0 +1,167 @@
+"""`kvstate doctor`: what this machine has, and what would run on it. Says nothing that it has not looked at."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kvstate._version import __version__
+from kvstate.cli.output import console, print_json, shown
+from kvstate.cli.words import spec_version
+
+PACKAGES = {
+    "click": "",
+    "rich": "",
+    "msgspec": "",
+    "torch": "runtime",
+    "numpy": "runtime",
+    "xxhash": "runtime",
+    "z3-solver": "proof",
+    "crosshair-tool": "proof",
+    "graphviz": "diagram",
+    "transitions": "transitions",
+}
+"""Package: the extra that brings it; none for those that kvstate always needs."""
+
+RUNTIME = ("torch", "numpy", "xxhash")
+
+
+@click.command("doctor")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def command(as_json: bool) -> int:
+    """Say what is installed here, what the hardware is, and which copier `kvstate replay` would use.
+
+    The status is 1 when `kvstate replay` can't run here.
+    """
+    facts = examine()
+    if as_json:
+        print_json(facts)
+    else:
+        _show(facts)
+    return 0 if facts["ready"] else 1
+
+
+def examine() -> dict[str, Any]:
+    """Everything that `doctor` looks at, as plain data."""
+    packages = {name: _version_of(name) for name in PACKAGES}
+    torch = _torch(packages["torch"])
+    missing = [name for name in RUNTIME if packages[name] is None]
+    ready = not missing and "error" not in torch
+    return {
+        "kvstate": __version__,
+        "spec": spec_version(),
+        "python": platform.python_version(),
+        "executable": sys.executable,
+        "platform": platform.platform(),
+        "machine": platform.machine(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "memory_bytes": memory_bytes("MemTotal"),
+        "memory_available_bytes": memory_bytes("MemAvailable"),
+        "packages": packages,
+        "torch": torch,
+        "dot": _dot(),
+        "copier": _copier(missing, torch),
+        "ready": ready,
+    }
+
+
+def memory_bytes(field: str) -> int | None:
+    """A line of the kernel's account of memory; None on systems that have no /proc."""
+    try:
+        text = Path("/proc/meminfo").read_text(encoding="ascii")
+    except OSError:
+        return None
+    for line in text.splitlines():
+        name, _, rest = line.partition(":")
+        if name == field:
+            return int(rest.split()[0]) * 1024
+    return None
+
+
+def _version_of(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _torch(version: str | None) -> dict[str, Any]:
+    if version is None:
+        return {"cuda": False, "devices": []}
+    try:
+        import torch
+
+        devices = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+        return {
+            "cuda": torch.cuda.is_available(),
+            "cuda_version": torch.version.cuda,
+            "devices": devices,
+            "threads": torch.get_num_threads(),
+        }
+    except Exception as error:  # a broken installation is what a doctor is called for
+        return {"cuda": False, "devices": [], "error": f"{type(error).__name__}: {error}"}
+
+
+def _dot() -> str | None:
+    """What `dot` says of itself; None where it is not installed or does not run."""
+    path = shutil.which("dot")
+    if path is None:
+        return None
+    try:
+        answer = subprocess.run([path, "-V"], capture_output=True, text=True, timeout=20, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    # It prints its version on stderr.
+    return (answer.stderr or answer.stdout).strip().removeprefix("dot - ")
+
+
+def _copier(missing: list[str], torch: dict[str, Any]) -> str:
+    if missing:
+        return f"none: {', '.join(missing)} not installed (pip install 'kvstate[runtime]')"
+    if "error" in torch:
+        return "none: torch is installed and can't be imported"
+    return "threads; the device pool is a CPU tensor"
+
+
+def _show(facts: dict[str, Any]) -> None:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE, show_header=False)
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    torch = facts["torch"]
+    gib = {
+        name: facts[name] and f"{facts[name] / 2**30:.1f} GiB" for name in ("memory_bytes", "memory_available_bytes")
+    }
+    lines = [
+        ("kvstate", f"{facts['kvstate']} (spec {facts['spec']})"),
+        ("python", f"{facts['python']}  {facts['executable']}"),
+        ("system", facts["platform"]),
+        ("cores", shown(facts["cores"])),
+        (
+            "memory",
+            f"{gib['memory_bytes']}, {gib['memory_available_bytes']} available" if all(gib.values()) else "unknown",
+        ),
+    ]
+    for name, version in facts["packages"].items():
+        extra = PACKAGES[name]
+        lines.append((name, version or f"not installed (pip install 'kvstate[{extra}]')"))
+    cuda = f"{torch.get('cuda_version')}: {', '.join(torch['devices'])}" if torch["cuda"] else "not available"
+    lines += [
+        ("cuda", torch.get("error", cuda)),
+        ("dot", facts["dot"] or "not installed (Debian: graphviz); diagrams come as DOT and Mermaid text"),
+        ("copier", facts["copier"]),
+    ]
+    for name, value in lines:
+        table.add_row(name, Text(value))
+    console().print(table)

@@ -1,0 +1,261 @@
+"""`kvstate replay`: the main job. This file turns options into a `ReplayConfig` and the result into a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kvstate.cli.doctor import memory_bytes
+from kvstate.cli.output import console, print_json, shown
+from kvstate.cli.words import did_you_mean
+from kvstate.replay import config as settings
+from kvstate.replay.config import ConfigError, ReplayConfig
+
+if TYPE_CHECKING:
+    from kvstate.replay.result import ReplayResult
+
+DEFAULTS = ReplayConfig()
+
+SECTIONS: Mapping[str, tuple[str, ...]] = {
+    "requests": ("requests", "aborts", "preempts", "recomputes", "too_long", "skipped_lines"),
+    "cache": ("block_refs", "unique_blocks", "hits", "misses", "pending_lookups", "loaded_blocks", "stored_blocks"),
+    "copies": ("bytes_copied", "seconds", "copy_gb_per_s", "memcpy_gb_per_s"),
+    "failures": ("failures", "retries", "stale_reports", "unknown_reports", "quarantined_blocks"),
+    "races": (
+        "max_inflight_jobs",
+        "aborts_while_copying",
+        "reuses_after_drain",
+        "late_landings",
+        "drain_blocks_p99",
+    ),
+    "spec": ("rows_fired", "rows_never_fired"),
+    "must be 0": ("wrong_bytes", "violations", "leaked_blocks", "quarantined_after_fence"),
+}
+"""Which number of a result stands where in the table; what is in none of these comes under `more`."""
+
+LABELS = {"copy_gb_per_s": "copy GB/s", "memcpy_gb_per_s": "memcpy GB/s", "drain_blocks_p99": "draining blocks, p99"}
+"""Where the name with its underscores taken out does not read well."""
+
+NOT_SHOWN = frozenset({"settings", "problems"})
+"""What whoever called knows already, and what is said below the table."""
+
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def _parsed(parse: Callable[[str, str], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
+    """A callback of click that reads an option's text with one of the parsers of `kvstate.replay.config`."""
+
+    def callback(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+        try:
+            if isinstance(value, tuple):
+                return tuple(parse(param.opts[0], one) for one in value)
+            return None if value is None else parse(param.opts[0], value)
+        except ConfigError as error:
+            raise click.UsageError(str(error), ctx) from None
+
+    return callback
+
+
+def _rate(name: str, what: str) -> Decorator:
+    text = f"{what} ({settings.CHAOS[name]:.1%} with --chaos)."
+    return click.option(f"--{name}", callback=_parsed(settings.parse_rate), metavar="RATE", help=text)
+
+
+@click.command("replay")
+@click.argument("trace", required=False, type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option("--limit", type=int, metavar="N", help="Stop after so many requests.")
+@click.option("--seed", type=int, default=DEFAULTS.seed, help="Of the chaos, and of the workload if there is no TRACE.")
+@click.option("--device-blocks", type=int, default=DEFAULTS.device_blocks, help="Blocks of the device pool.")
+@click.option(
+    "--host-blocks", type=int, default=DEFAULTS.host_blocks, help="Blocks of the host pool; 0 is no host pool."
+)
+@click.option("--block-bytes", type=int, default=DEFAULTS.block_bytes, help="Bytes of a block.")
+@click.option("--concurrency", type=int, default=DEFAULTS.concurrency, help="Threads that copy.")
+@click.option(
+    "--hold", type=float, default=DEFAULTS.hold, help="Factor on how long a decode holds its blocks; 0 is not."
+)
+@click.option(
+    "--integrity",
+    type=click.Choice(settings.INTEGRITY),
+    help="Where bytes are hashed and verified.  [default: boundary; host where bytes are corrupted there]",
+)
+@click.option("--chaos", is_flag=True, help="All rates below at once, and a delay; an option beside it wins.")
+@_rate("abort", "Requests that are aborted")
+@_rate("preempt", "Requests that are preempted")
+@click.option(
+    "--fail",
+    callback=_parsed(settings.parse_fail),
+    multiple=True,
+    metavar="RATE|CODE=RATE",
+    help="Parts that fail, by any code or by this one; may be given several times (2.0% with --chaos).",
+)
+@_rate("late", "Parts that land and report after their deadline")
+@_rate("duplicate", "Reports that come twice")
+@_rate("lost", "Reports that never come")
+@_rate("corrupt", "Parts with a wrong byte in the host pool")
+@click.option(
+    "--delay",
+    callback=_parsed(settings.parse_delay),
+    metavar="MIN:MAX",
+    help="Landings wait so many milliseconds (1:20 with --chaos).",
+)
+@click.option("--deterministic", is_flag=True, help="Seeded order and virtual time: one record per seed.")
+@click.option(
+    "--break", "break_law", type=click.Choice(settings.LAWS), metavar="LAW", help="Run with a law broken; see below."
+)
+@click.option("--must-race", is_flag=True, help="Fail unless enough happened at the same time to prove something.")
+@click.option("--skip-bad", is_flag=True, help="Count broken lines of the trace and go on.")
+@click.option(
+    "--trace-out", type=click.Path(path_type=Path, dir_okay=False), help="Write every decision there, as NDJSON."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of the table.")
+@click.option("--quiet", is_flag=True, help="No progress bar.")
+def command(as_json: bool, quiet: bool, **options: Any) -> int:
+    """Replay a request trace through ledger and runtime with real bytes, and compare every byte that was loaded.
+
+    TRACE is a file of JSON lines: timestamp, input_length, output_length, hash_ids. Without it, a workload is generated
+    from the seed. RATE is a share such as 5% or 0.05.
+
+    The status is 1 when the run failed: wrong bytes, a violated law, a leaked block, a broken line of the trace.
+
+    LAW is what --break takes away, to see that it is missed: no-draining, match-by-block, publish-before-commit,
+    timeout-frees, no-condemned-keys, end-at-first-failure.
+    """
+    try:
+        config = _config(**options)
+    except ConfigError as error:
+        raise click.UsageError(str(error), click.get_current_context()) from None
+    result = _run(config, quiet)
+    if as_json:
+        print_json(result.as_dict())
+    else:
+        _show(result.as_dict())
+        if not result.problems:
+            click.echo("PASSED: every byte that was loaded was right, no law was violated, no block leaked.")
+    for sentence in result.problems:
+        click.echo(f"FAILED: {sentence}", err=True)
+    return 1 if result.problems else 0
+
+
+def _config(
+    chaos: bool,
+    fail: Sequence[tuple[str | None, float]],
+    delay: tuple[float, float] | None,
+    **options: Any,
+) -> ReplayConfig:
+    """The settings: what was given, else the preset if it was asked for, else the default."""
+    preset = settings.CHAOS if chaos else dict.fromkeys(settings.RATES, 0.0)
+    for name in settings.RATES:
+        if name != "fail" and options[name] is None:
+            options[name] = preset[name]
+    options["fail"] = sum(rate for code, rate in fail if code is None) if fail else preset["fail"]
+    options["fail_codes"] = tuple((code, rate) for code, rate in fail if code is not None)
+    options["delay"] = delay or (settings.CHAOS_DELAY_MS if chaos else DEFAULTS.delay)
+    if options["integrity"] is None:
+        # A wrong byte in the host pool can only be seen by whoever looks there; without that the run has to fail.
+        options["integrity"] = "host" if options["corrupt"] else DEFAULTS.integrity
+    config = ReplayConfig(**options)
+    _check_codes(config)
+    _check_memory(config)
+    if config.trace_out and not config.trace_out.parent.is_dir():
+        raise ConfigError("--trace-out", f"is {config.trace_out}; there is no folder {config.trace_out.parent}.")
+    return config
+
+
+def _check_codes(config: ReplayConfig) -> None:
+    """A code that is not in the registry would fail no part, and nobody would notice."""
+    if not config.fail_codes:
+        return
+    from kvstate.errors.registry import load_errors
+    from kvstate.spec import spec_dir
+
+    known = [entry.name for entry in load_errors(spec_dir() / "errors.toml").codes]
+    for code, _ in config.fail_codes:
+        if code not in known:
+            raise ConfigError("--fail", f"names {code}, which is no error code{did_you_mean(code, known)}")
+
+
+def _check_memory(config: ReplayConfig) -> None:
+    available = memory_bytes("MemAvailable")
+    if available is not None and config.pool_bytes > available:
+        raise ConfigError(
+            "--block-bytes",
+            f"times all blocks is {config.pool_bytes / 2**30:.1f} GiB, and {available / 2**30:.1f} GiB of memory are "
+            "free; make --device-blocks, --host-blocks or --block-bytes smaller.",
+        )
+
+
+def _run(config: ReplayConfig, quiet: bool) -> ReplayResult:
+    """Run it, and turn what a user can put right into a sentence."""
+    from kvstate.replay.trace import TraceError
+
+    try:
+        from kvstate.replay import driver
+    except ModuleNotFoundError as error:
+        if error.name not in ("torch", "numpy", "xxhash"):
+            raise
+        raise click.ClickException(
+            f"a replay copies real bytes and needs {error.name}: pip install 'kvstate[runtime]'."
+        ) from None
+    try:
+        with _progress(quiet) as progress:
+            return driver.run(config, progress)
+    except TraceError as error:
+        raise click.ClickException(f"{error}. Mend the line, or count and skip such lines with --skip-bad.") from None
+
+
+@contextmanager
+def _progress(quiet: bool) -> Iterator[settings.Progress]:
+    """A bar on stderr, and what the driver calls to move it."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    bar = Progress(*columns, console=console(stderr=True), disable=quiet, transient=True)
+    task = bar.add_task("replay", total=None)
+
+    def move(done: int, total: int | None) -> None:
+        bar.update(task, completed=done, total=total)
+
+    with bar:
+        yield move
+
+
+def _show(result: Mapping[str, Any]) -> None:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("", "", "", box=box.SIMPLE, show_header=False)
+    placed = {name for names in SECTIONS.values() for name in names} | NOT_SHOWN
+    sections = {**SECTIONS, "more": tuple(name for name in result if name not in placed)}
+    for section, names in sections.items():
+        lines = [(name, result[name]) for name in names if name in result]
+        for index, (name, value) in enumerate(lines):
+            bad = section == "must be 0" and bool(value)
+            cells = section if index == 0 else "", LABELS.get(name) or name.replace("_", " "), shown(value)
+            style = "bold red" if bad else ""
+            table.add_row(
+                Text(cells[0], style="bold"),
+                Text(cells[1]),
+                Text(cells[2], style=style),
+                end_section=index == len(lines) - 1,
+            )
+    console().print(table)

@@ -1,0 +1,295 @@
+"""The acts of `coupling.toml`: what the ledger itself does when a row has an effect.
+
+An act writes a link down, mints the tokens of new work, arms a timer, asks a part to stop, or tells the scheduler. It
+never assigns a state or a counter: where something has to change its state, an act fires an event through a port, like
+everybody else. Links are written BEFORE the couplings of an effect fire, and struck AFTER them; `coupling.toml` says
+which is which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kvstate.errors import Code, KVError, properties_of
+from kvstate.machines.messages import BlockRef, Cancel, Failure, Kind, Outcome, Undo, Work
+from kvstate.machines.records import Batch, Job, Load, Part
+from kvstate.machines.tables.block import Event as B
+from kvstate.machines.tables.key import Event as K
+from kvstate.machines.tables.part import Event as PE
+from kvstate.machines.tables.part import State as P
+from kvstate.machines.verdicts import Ending, JobVerdict, LoadVerdict, Settlement
+
+if TYPE_CHECKING:
+    from kvstate.machines.books import Books
+    from kvstate.machines.cascade import Cascade
+
+ENDINGS = {
+    "tell_committed": Ending.COMMITTED,
+    "tell_failed": Ending.FAILED,
+    "tell_cancelled": Ending.CANCELLED,
+}
+
+
+class Acts:
+    """Every public method is an act: it takes the record whose row fired and the effect's name."""
+
+    __slots__ = ("books", "ports")
+
+    def __init__(self, books: Books, ports: Cascade) -> None:
+        self.books = books
+        self.ports = ports
+
+    # -- parts ---------------------------------------------------------------------------------------------------------
+
+    def count_stale(self, part: Part, effect: str) -> None:
+        """The report was late, repeated or of no use: counted, and nothing else."""
+        self.books.stale += 1
+
+    def keep_adopted(self, part: Part, effect: str) -> None:
+        """The step reads the blocks that the lease has just handed over, until it retires."""
+        part.reads.extend(self.books.handing)
+
+    def note_failures(self, part: Part, effect: str) -> None:
+        """Keep what the worker said, with block, token and attempt, for whoever owns the part (law L10)."""
+        books = self.books
+        heard = books.heard
+        if heard is None:
+            return
+        named = [failure for failure in heard.failures if 0 <= failure.line < len(part.names)]
+        bad = [failure for failure in named if properties_of(failure.code).condemns]
+        part.bad = tuple(dict.fromkeys(failure.line for failure in bad or named))
+        if part.owner is None:
+            return
+        machine, slot = part.owner
+        owner = books.jobs[slot] if machine == "offload" else books.batches[slot]
+        owner.failures.extend(self._error(part, failure) for failure in heard.failures or (silent(heard.outcome),))
+
+    def _error(self, part: Part, failure: Failure) -> KVError:
+        blocks = part.writes or part.reads
+        line = failure.line if 0 <= failure.line < len(blocks) else -1
+        ref = self.books.ref(blocks[line]) if line >= 0 else BlockRef(-1, -1)
+        return KVError.of(failure, block=ref.block, generation=ref.generation, token=part.token, attempt=part.attempt)
+
+    def undo_late(self, part: Part, effect: str) -> None:
+        """A persist has answered after its job was over: what it may have made durable is removed now.
+
+        While the job lives, its own `undo_persist` does that, once."""
+        if part.kind is Kind.PERSIST and part.owner is None:
+            self._undo(part)
+
+    def _undo(self, part: Part) -> None:
+        self.books.effects.append(Undo(part.token, part.rank, part.copier, tuple(part.reads), part.keys))
+
+    # -- starting and stopping work ------------------------------------------------------------------------------------
+
+    def launch_parts(self, owner: Job | Batch, effect: str) -> None:
+        """Send the copies of a job or batch on their way; of an earlier attempt nothing is remembered."""
+        self._let_go(owner)
+        owner.parts = []
+        if isinstance(owner, Job):
+            self._launch(owner, "offload", Kind.STORE, owner.after_step)
+        else:
+            self._launch(owner, "transfer", Kind.FETCH, 0)
+
+    def launch_persist(self, job: Job, effect: str) -> None:
+        self._launch(job, "offload", Kind.PERSIST, 0)
+
+    def launch_verify(self, batch: Batch, effect: str) -> None:
+        self._launch(batch, "transfer", Kind.VERIFY, 0)
+
+    def _launch(self, owner: Job | Batch, machine: str, kind: Kind, after_step: int) -> None:
+        books = self.books
+        pool = books.pools[owner.pool].config
+        needs_worker = {Kind.PERSIST: pool.durable, Kind.VERIFY: pool.verify}.get(kind, True)
+        attempt = books.column(machine, "attempt")[owner.slot]
+        books.retries += attempt > 1 and kind in (Kind.STORE, Kind.FETCH)
+        for rank, lines in self._chunks(len(owner.keys)):
+            src, dst, keys = owner.srcs[lines], owner.dsts[lines], owner.keys[lines]
+            names = owner.names[lines] if isinstance(owner, Batch) else ()
+            if kind is Kind.PERSIST:
+                src, dst = dst, dst[:0]
+            reads, writes = (src + dst, dst[:0]) if kind is Kind.VERIFY else (src, dst)
+            part = Part(
+                books.parts.slot(), books.mint(), kind, rank, pool.copier, attempt, (machine, owner.slot),
+                list(reads), list(writes), names, keys, books.now,
+            )  # fmt: skip
+            books.enter_part(part)
+            owner.parts.append(part.slot)
+            self.ports.part.signal(part.slot, PE.LAUNCH)
+            if needs_worker:
+                books.effects.append(
+                    Work(part.token, kind.value, rank, pool.copier, attempt, src, dst, keys, after_step)
+                )
+            else:
+                books.at_once.append(part.token)
+
+    def _chunks(self, lines: int) -> Iterator[tuple[int, slice]]:
+        size = self.books.config.part_blocks
+        for rank in range(self.books.config.ranks):
+            for start in range(0, lines, size):
+                yield rank, slice(start, start + size)
+
+    def ask_cancel(self, owner: Job | Batch, effect: str) -> None:
+        """Ask what is still under way to stop. The answer, or the lapse, ends the wait; the asking ends nothing."""
+        books = self.books
+        for slot in owner.parts:
+            if books.parts_state[slot] == P.FLYING:
+                books.effects.append(Cancel(books.parts[slot].token))
+        if isinstance(owner, Job):
+            books.arm(books.now + books.config.grace, "offload", "lapse", owner.slot)
+
+    def undo_persist(self, job: Job, effect: str) -> None:
+        """Remove what the job's own parts made durable; a part that was given up carries it until it answers."""
+        if not self.books.pools[job.pool].config.durable:
+            return
+        for slot in job.parts:
+            part = self.books.parts[slot]
+            if part.kind is Kind.PERSIST and self.books.parts_state[slot] != P.LOST:
+                self._undo(part)
+
+    def arm_retry(self, owner: Job | Batch, effect: str) -> None:
+        books = self.books
+        machine = "offload" if isinstance(owner, Job) else "transfer"
+        attempt = books.column(machine, "attempt")[owner.slot]
+        books.arm(books.now + books.config.retry_delay * 2 ** (attempt - 1), machine, "retry_due", owner.slot)
+
+    def arm_warm(self, key: int, effect: str) -> None:
+        self.books.arm(self.books.now + self.books.config.cool_for, "key", "warm", key)
+
+    # -- an offload ends -----------------------------------------------------------------------------------------------
+
+    def link_keys(self, job: Job, effect: str) -> None:
+        """From here on the keys name the blocks that were filled for them."""
+        for slot, block in zip(job.key_slots, job.dsts, strict=True):
+            self.books.keys.link(slot, block)
+
+    def forget_srcs(self, job: Job, effect: str) -> None:
+        job.srcs = ()
+
+    def forget_dsts(self, job: Job, effect: str) -> None:
+        job.dsts = ()
+
+    def tell_job(self, job: Job, effect: str) -> None:
+        books = self.books
+        ending = ENDINGS[effect]
+        errors = tuple(job.failures)
+        if ending is Ending.FAILED and not errors:
+            errors = (unanswered(job.deadline, books.now, "store"),)
+        keys = job.keys if ending is Ending.COMMITTED else ()
+        books.verdicts.append(JobVerdict(job.id, job.lease, ending, keys, errors if ending is Ending.FAILED else ()))
+        for slot in job.key_slots:
+            if books.keys.writers[slot] == job.id:
+                books.keys.writers[slot] = 0
+        self._let_go(job)
+        books.doomed.append(("offload", job.slot))
+
+    def _let_go(self, owner: Job | Batch) -> None:
+        """The owner is over, or starts anew: its parts answer for themselves from here on."""
+        for slot in owner.parts:
+            part = self.books.parts.items[slot]
+            if part is not None and part.owner is not None and part.owner[1] == owner.slot:
+                part.owner = None
+                self.books.doom_part(slot)
+
+    # -- a batch ends --------------------------------------------------------------------------------------------------
+
+    def name_blocks(self, batch: Batch, effect: str) -> None:
+        """Publish the loaded blocks; they stay private if the cache was reset meanwhile or another was first."""
+        books = self.books
+        if batch.epoch != books.epoch:
+            return
+        namespace = books.loads[batch.load].namespace
+        for block, key in zip(batch.dsts, batch.keys, strict=True):
+            self.publish(block, namespace, key)
+
+    def publish(self, block: int, namespace: str, key: bytes) -> bool:
+        """Give an active block of the device its key, if no other block has it."""
+        keys = self.books.keys
+        slot = keys.make(0, namespace, key)
+        if not self.ports.key.choose(slot, K.OFFER):
+            return False
+        keys.link(slot, block)
+        self.ports.key.signal(slot, K.OFFER)
+        self.ports.block.signal(block, B.PUBLISH)
+        return True
+
+    def strike_left(self, batch: Batch, effect: str) -> None:
+        """The lease has left the batch's blocks: a copy may still write them."""
+        lease = self.books.leases[self.books.loads[batch.load].lease]
+        for block in batch.dsts:
+            del lease.owned[block]
+        batch.left, batch.dsts = batch.dsts, ()
+
+    def strike_unpinned(self, batch: Batch, effect: str) -> None:
+        lease = self.books.leases[self.books.loads[batch.load].lease]
+        for block in batch.srcs:
+            del lease.pins[block]
+        batch.srcs = ()
+
+    def advance_turn(self, batch: Batch, effect: str) -> None:
+        self.books.loads[batch.load].turn += 1
+        self.unlist(batch)
+
+    def note_hole(self, batch: Batch, effect: str) -> None:
+        load = self.books.loads[batch.load]
+        load.hole = batch.index if load.hole is None else min(load.hole, batch.index)
+        self.unlist(batch)
+
+    def note_over(self, batch: Batch, effect: str) -> None:
+        self.books.loads[batch.load].live.remove(batch.slot)
+        self.unlist(batch)
+        self._let_go(batch)
+
+    def unlist(self, batch: Batch) -> None:
+        """Nobody waits for these keys any more."""
+        books = self.books
+        namespace = books.loads[batch.load].namespace
+        for key in batch.keys:
+            if books.loading.get((namespace, key)) == batch.slot:
+                del books.loading[namespace, key]
+                books.pending_since.pop((namespace, key), None)
+
+    # -- a load ends ---------------------------------------------------------------------------------------------------
+
+    def tell_load(self, load: Load, effect: str) -> None:
+        books = self.books
+        batches = [books.batches[slot] for slot in load.batches]
+        for batch in batches:
+            self.unlist(batch)
+        lines = sum(len(batch.keys) for batch in batches[: load.turn])
+        blocks = load.positions[lines] if lines < len(load.positions) else load.total
+        ending = Ending.RECOMPUTE if load.turn < len(batches) else Ending.PROCEED
+        kept = tuple(block for batch in batches for block in batch.dsts)
+        left = tuple(block for batch in batches for block in batch.left)
+        if effect == "tell_aborted":
+            ending, kept, left = Ending.ABORTED, kept[:0], left[:0]
+        errors = tuple(error for batch in batches for error in batch.failures) if ending is Ending.RECOMPUTE else ()
+        if ending is Ending.RECOMPUTE and not errors:
+            errors = (unanswered(load.deadline, books.now, "fetch"),)
+        tokens = blocks * books.config.tokens_per_block
+        books.verdicts.append(LoadVerdict(load.id, load.lease, ending, tokens, blocks, kept, left, errors))
+
+    def tell_settled(self, load: Load, effect: str) -> None:
+        books = self.books
+        books.verdicts.append(Settlement(load.id))
+        lease = books.leases.get(load.lease)
+        if lease is not None:
+            lease.loads.remove(load.slot)
+        books.doomed.extend(("transfer", slot) for slot in load.batches)
+        books.doomed.append(("load", load.slot))
+
+
+def silent(outcome: str) -> Failure:
+    """What stands for a report that gave no reason."""
+    code = {Outcome.TIMEOUT: Code.LOAD_TIMEOUT, Outcome.CANCELLED: Code.CANCELLED}.get(Outcome(outcome), Code.UNKNOWN)
+    return Failure(-1, int(code), "fetch", message=f"the worker reported {outcome} and gave no reason")
+
+
+def unanswered(deadline: float, now: float, stage: str) -> KVError:
+    """Why something ended that nobody reported on: its deadline passed, or it was cancelled before."""
+    if now >= deadline:
+        failure = Failure(-1, int(Code.LOAD_TIMEOUT), stage, message="no answer by the deadline")
+    else:
+        failure = Failure(-1, int(Code.CANCELLED), stage, message="cancelled before its deadline")
+    return KVError.of(failure)

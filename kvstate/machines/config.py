@@ -1,0 +1,73 @@
+"""What a ledger is told once, at its birth. Seconds, blocks and counts; nothing here changes later."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+MAX_BLOCKS = 2**31
+
+
+class ConfigError(ValueError):
+    """A configuration that can't work; the sentence names the field and the remedy."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolConfig:
+    """One tier of blocks. The first pool of a ledger is the device; the others lie below it, nearest first."""
+
+    name: str
+    blocks: int
+    """How many blocks the pool has (may be 0 for a tier that is switched off)."""
+    durable: bool = False
+    """A store into this pool ends only when a worker has answered a `persist`; else it ends with the copy."""
+    verify: bool = False
+    """A load from this pool is compared with its seal before it counts; else it is taken as read."""
+    copier: str = "cpu"
+    """The name of the copier that moves blocks between the device and this pool."""
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerConfig:
+    pools: tuple[PoolConfig, ...]
+    tokens_per_block: int = 16
+    ranks: int = 1
+    """Workers that each hold a shard of every block; a part runs on one rank."""
+    attempts: int = 2
+    """How often a job or a batch is tried in all, first attempt included."""
+    part_blocks: int = 16
+    """At most so many blocks go into one part: one token, one report."""
+    batch_blocks: int = 64
+    """At most so many blocks are loaded all or nothing; a longer load is a list of batches."""
+    max_jobs: int = 256
+    """Offload jobs under way at once; further ones wait in `queued`."""
+    grace: float = 1.0
+    """Seconds between the end of a wait (deadline, cancel, abort) and the lapse that gives up what has not stopped."""
+    retry_delay: float = 0.05
+    """Seconds before the second attempt; doubled for each further one."""
+    cool_for: float = 1.0
+    """Seconds for which a key whose load failed for no fault of its bytes is a miss."""
+    pending_for: float = 1.0
+    """Seconds for which a lookup answers "pending" for a key that is being loaded; then it is a miss."""
+    offload_for: float = 30.0
+    """Seconds until an offload that was given no deadline expires."""
+    step_for: float = 60.0
+    """Seconds until a compute step that was not retired is given up (its blocks are then quarantined)."""
+    incarnation: int = 1
+    """Which life of the process this is; goes into every token."""
+
+    def __post_init__(self) -> None:
+        if not self.pools:
+            raise ConfigError("pools: a ledger needs at least one pool; the first one is the device")
+        names = [pool.name for pool in self.pools]
+        for pool in self.pools:
+            if names.count(pool.name) > 1 or not pool.name:
+                raise ConfigError(f"pools: the name {pool.name!r} is empty or taken twice; give each pool its own")
+            if not 0 <= pool.blocks <= MAX_BLOCKS:
+                raise ConfigError(f"pools: {pool.name} has {pool.blocks} blocks; it must be 0 to {MAX_BLOCKS}")
+        for name in ("tokens_per_block", "ranks", "attempts", "part_blocks", "batch_blocks", "max_jobs", "incarnation"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name}: {getattr(self, name)} is too small; it must be at least 1")
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, float) and not 0 <= value < float("inf"):
+                raise ConfigError(f"{field.name}: {value} is not a number of seconds")

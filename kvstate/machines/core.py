@@ -1,0 +1,60 @@
+"""What the parts of the ledger share: books, ports, acts, and the end of an input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kvstate.machines.acts import Acts
+from kvstate.machines.books import Books
+from kvstate.machines.cascade import ActRow, Cascade, Coupling
+from kvstate.machines.messages import Report, Token
+from kvstate.machines.tables.offload import Event as O
+from kvstate.machines.tables.part import Event as P
+from kvstate.machines.tables.service import Event as S
+from kvstate.machines.verdicts import Refusal
+
+REPORTS = {event.name.lower(): int(event) for event in P}
+
+
+class Core:
+    """See the module."""
+
+    __slots__ = ("acts", "books", "ports")
+
+    def __init__(self, books: Books, couplings: Iterable[Coupling], acts: Iterable[ActRow]) -> None:
+        self.books = books
+        self.ports = Cascade(books)
+        self.acts = Acts(books, self.ports)
+        self.ports.wire(couplings, acts, self.acts)
+
+    def admit(self) -> Refusal | None:
+        """May new work come in?"""
+        if self.ports.service.ask(0, S.ADMIT):
+            return None
+        return Refusal(f"the ledger is {self.ports.service.state_of(0)} and takes no new work")
+
+    def hear(self, report: Report) -> None:
+        """Answer a report on a part that is on record."""
+        books = self.books
+        books.heard = report
+        self.ports.part.signal(books.tokens[report.token.serial], REPORTS[report.outcome])
+        books.heard = None
+
+    def settle(self) -> None:
+        """End an input: answer what needs no worker, drop what is over, start the jobs that waited for a place."""
+        books = self.books
+        while books.at_once or books.doomed:
+            while books.at_once:
+                token: Token = books.at_once.popleft()
+                if token.serial in books.tokens:
+                    self.hear(Report(token, "done"))
+            books.sweep()
+            self.start_jobs()
+
+    def start_jobs(self) -> None:
+        """Start queued jobs in order while there is room; one that was cancelled meanwhile is passed over."""
+        books = self.books
+        while books.queue and len(books.job_ids) - len(books.queue) < books.config.max_jobs:
+            slot = books.job_ids.get(books.queue.popleft())
+            if slot is not None:
+                self.ports.job.ask(slot, O.START)

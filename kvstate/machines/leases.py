@@ -1,0 +1,197 @@
+"""Leases and what they own: open, look up, allocate, seal, release, close.
+
+A lease is one life of one request. Whatever it pins or owns is listed on it, and closing it is the one path by which
+all of that is given back, however it came and however the request ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from kvstate.machines.core import Core
+from kvstate.machines.keybook import NONE
+from kvstate.machines.messages import BlockRef
+from kvstate.machines.records import Lease
+from kvstate.machines.tables.block import Event as B
+from kvstate.machines.tables.block import State as BS
+from kvstate.machines.tables.key import Event as K
+from kvstate.machines.tables.load import Event as L
+from kvstate.machines.tables.part import Event as P
+from kvstate.machines.verdicts import Closed, Grant, Hit, Refusal, Short
+
+DEVICE = 0
+
+
+class Leases(Core):
+    """The requests of `Ledger` that are about leases; see there for what they promise."""
+
+    __slots__ = ()
+
+    def open(self, namespace: str) -> int | Refusal:
+        refused = self.admit()
+        if refused is not None:
+            return refused
+        if not namespace:
+            return Refusal("a lease needs a namespace: without one the caches of two tenants or models would mix")
+        books = self.books
+        lease = Lease(books.next_id(), namespace, books.epoch, books.now)
+        books.leases[lease.id] = lease
+        return lease.id
+
+    def lease(self, lease_id: int) -> Lease | Refusal:
+        lease = self.books.leases.get(lease_id)
+        return Refusal(f"lease {lease_id} is not open") if lease is None else lease
+
+    # -- looking up ----------------------------------------------------------------------------------------------------
+
+    def lookup(self, lease: Lease, keys: Sequence[bytes]) -> Hit | Refusal:
+        books = self.books
+        found: list[tuple[int, int]] = []
+        for key in keys if lease.epoch == books.epoch else ():
+            slot = self._find(lease.namespace, key, (DEVICE,))
+            if slot == NONE and (lease.namespace, key) in books.loading:
+                if self._pending(lease.namespace, key):
+                    return Hit(lease.id, (), (), (), 0, pending=True)
+                break
+            if slot == NONE:
+                slot = self._find(lease.namespace, key, range(1, len(books.pools)))
+            if slot == NONE:
+                break
+            found.append((slot, books.keys.blocks[slot]))
+        for slot, block in found:
+            if block in (lease.owned if books.pool_of[block] == DEVICE else lease.pins):
+                continue
+            self.ports.key.signal(slot, K.HIT)
+            self.ports.block.signal(block, B.SHARE)
+            if books.pool_of[block] == DEVICE:
+                lease.owned[block] = books.generation[block]
+            else:
+                lease.pins[block] = NONE
+        below = tuple(place for place, (_, block) in enumerate(found) if books.pool_of[block] != DEVICE)
+        blocks = tuple(books.ref(block) for _, block in found)
+        return Hit(lease.id, blocks, tuple(keys[: len(found)]), below, len(found) * books.config.tokens_per_block)
+
+    def _find(self, namespace: str, key: bytes, pools: Iterable[int]) -> int:
+        """The key in the first of these pools where it is a hit."""
+        keys = self.books.keys
+        for pool in pools:
+            slot = keys.find(pool, namespace, key)
+            if slot != NONE and self.ports.key.choose(slot, K.HIT):
+                return slot
+        return NONE
+
+    def _pending(self, namespace: str, key: bytes) -> bool:
+        """Is it worth waiting? The first to ask starts the clock; once it has run out, it is a miss."""
+        books = self.books
+        since = books.pending_since.setdefault((namespace, key), books.now)
+        return books.now - since < books.config.pending_for
+
+    def unpin(self, lease: Lease, hit: Hit) -> bool:
+        """Release what the hit pinned, as far as the lease still has it and no load has taken it over."""
+        books = self.books
+        blocks = [ref for ref in dict.fromkeys(hit.blocks) if books.current(ref)]
+        pins = [ref.block for ref in blocks if lease.pins.get(ref.block, 0) == NONE]
+        self._give_back(lease, [ref.block for ref in blocks if lease.owned.get(ref.block) == ref.generation])
+        for block in reversed(pins):
+            self.ports.block.signal(block, B.RELEASE)
+            del lease.pins[block]
+        for ref in blocks:
+            lease.owned.pop(ref.block, None)
+        return True
+
+    # -- owning blocks -------------------------------------------------------------------------------------------------
+
+    def allocate(self, lease: Lease, count: int) -> Grant | Short:
+        blocks = self.take(DEVICE, count)
+        if isinstance(blocks, Short):
+            return blocks
+        for block in blocks:
+            lease.owned[block] = self.books.generation[block]
+        return Grant(tuple(self.books.ref(block) for block in blocks))
+
+    def take(self, pool_index: int, count: int) -> list[int] | Short:
+        """Reserve that many blocks of a pool, evicting cached ones as the policy says; all of them or none."""
+        pool = self.books.pools[pool_index]
+        missing = count - len(pool.free)
+        victims: list[int] = []
+        if missing > 0:
+            for block in pool.evictable.victims():
+                if self.ports.block.choose(block, B.EVICT):
+                    victims.append(block)
+                    if len(victims) == missing:
+                        break
+            if len(victims) < missing:
+                draining, quarantined = pool.counts[BS.DRAINING], pool.counts[BS.QUARANTINED]
+                return Short(count, len(pool.free) + len(victims), draining, quarantined)
+        for block in victims:
+            self.ports.block.signal(block, B.EVICT)
+        blocks = [pool.free.pop() for _ in range(count)]
+        for block in blocks:
+            self.ports.block.signal(block, B.RESERVE)
+        return blocks
+
+    def seal(self, lease: Lease, refs: Sequence[BlockRef], keys: Sequence[bytes]) -> tuple[bool, ...] | Refusal:
+        if len(refs) != len(keys):
+            return Refusal(f"{len(refs)} blocks and {len(keys)} keys: seal takes a key for each block")
+        if len({ref.block for ref in refs}) < len(refs):
+            return Refusal("a block is listed twice; a block is sealed once, under one key")
+        for ref in refs:
+            if lease.owned.get(ref.block) != ref.generation:
+                return Refusal(f"block {ref.block} gen {ref.generation} does not belong to lease {lease.id}")
+            if not self.ports.block.choose(ref.block, B.SEAL):
+                return Refusal(
+                    f"block {ref.block} is {self.ports.block.state_of(ref.block)}; only an open block is sealed"
+                )
+        for ref in refs:
+            self.ports.block.signal(ref.block, B.SEAL)
+        if lease.epoch != self.books.epoch:
+            return (False,) * len(refs)
+        return tuple(self.acts.publish(ref.block, lease.namespace, key) for ref, key in zip(refs, keys, strict=True))
+
+    # -- letting go ----------------------------------------------------------------------------------------------------
+
+    def release(self, lease: Lease, refs: Sequence[BlockRef]) -> Closed | Refusal:
+        books = self.books
+        live = (books.batches[batch] for load in lease.loads for batch in books.loads[load].live)
+        loading = {block for batch in live for block in batch.dsts}
+        blocks = list(dict.fromkeys(ref.block for ref in refs))
+        for ref in refs:
+            if lease.owned.get(ref.block) != ref.generation:
+                return Refusal(f"block {ref.block} gen {ref.generation} does not belong to lease {lease.id}")
+            if ref.block in loading:
+                return Refusal(f"block {ref.block} is being loaded; cancel the load or close the lease")
+        before = self._tally()
+        self._give_back(lease, blocks)
+        for block in blocks:
+            del lease.owned[block]
+        return self._gained(before)
+
+    def close(self, lease: Lease) -> Closed:
+        before = self._tally()
+        for slot in tuple(lease.loads):
+            self.ports.load.ask(slot, L.ABORT)
+        self._give_back(lease, list(lease.owned))
+        for block in reversed(lease.pins):
+            self.ports.block.signal(block, B.RELEASE)
+        for slot in lease.steps:
+            self.books.step_leases[slot].remove(lease.id)
+        del self.books.leases[lease.id]
+        return self._gained(before)
+
+    def _give_back(self, lease: Lease, blocks: Sequence[int]) -> None:
+        """Hand the blocks to the steps that the lease is out on, then release them, the last one first."""
+        books = self.books
+        if lease.steps:
+            books.handing = tuple(block for block in blocks if self.ports.block.choose(block, B.STEP_HOLD))
+            for slot in lease.steps:
+                self.ports.part.signal(slot, P.ADOPT)
+            books.handing = ()
+        for block in reversed(blocks):
+            self.ports.block.signal(block, B.RELEASE)
+
+    def _tally(self) -> tuple[int, int, int, int]:
+        counts = self.books.pools[DEVICE].counts
+        return counts[BS.FREE], counts[BS.CACHED], counts[BS.DRAINING], counts[BS.QUARANTINED]
+
+    def _gained(self, before: tuple[int, int, int, int]) -> Closed:
+        return Closed(*(now - then for now, then in zip(self._tally(), before, strict=True)))

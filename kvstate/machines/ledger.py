@@ -1,0 +1,258 @@
+"""The ledger: all machines of one runtime, composed. Requests and reports go in, effects and verdicts come out.
+
+Single-threaded and pure: no clock (time is told with `tick`), no thread, no randomness, no I/O. A race between a
+callback and an abort is therefore only an order of two inputs, which a test can enumerate and a fuzzer can shuffle.
+
+Three kinds of input. A *request* comes from the caller and may be refused: the answer is then a `Refusal` or a `Short`,
+false in a condition, and nothing has changed. A *report* comes from the world and is answered in every state. The
+*clock* fires what is due. What a row then sets off is not decided here but in `spec/`: see `cascade`.
+
+Two kinds of trouble. What may go wrong is an error with a code, and ends up in a verdict. What the data calls
+impossible is a broken invariant: the ledger is poisoned, says so in a `Fatal` verdict, frees nothing, and refuses every
+request from then on. Neither ever leaves the ledger as an exception.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Concatenate, ParamSpec, TypeVar
+
+from kvstate.machines import tables
+from kvstate.machines.books import Books, Tables
+from kvstate.machines.cascade import ActRow, Coupling, InvariantError
+from kvstate.machines.config import LedgerConfig
+from kvstate.machines.messages import BlockRef, Effect, Report, Token
+from kvstate.machines.policy import LRU, Policy
+from kvstate.machines.steps import Steps
+from kvstate.machines.tables import coupling
+from kvstate.machines.tables.service import Event as S
+from kvstate.machines.verdicts import Closed, Fatal, Grant, Hit, Refusal, Short, Started, Stored, Verdict
+
+COUPLINGS = tuple(Coupling(*row) for row in coupling.COUPLINGS)
+ACTS = tuple(ActRow(*row) for row in coupling.ACTS)
+
+Args = ParamSpec("Args")
+R = TypeVar("R")
+
+
+def door(
+    method: Callable[Concatenate[Ledger, Args], R],
+) -> Callable[Concatenate[Ledger, Args], R | Refusal]:
+    """Every input comes through here: it is run to its end, or it breaks an invariant and poisons the ledger."""
+
+    def through(self: Ledger, /, *args: Args.args, **kwargs: Args.kwargs) -> R | Refusal:
+        if self.fatal is not None:
+            return Refusal(f"the ledger is poisoned: {self.fatal.sentence}")
+        try:
+            result = method(self, *args, **kwargs)
+            self.core.settle()
+        except InvariantError as broken:
+            return self._poison(Fatal(broken.law, broken.sentence))
+        except Exception as error:  # a bug in the ledger itself: as loud, and as final
+            return self._poison(Fatal("INTERNAL", f"{type(error).__name__} in {method.__name__}: {error}"))
+        return result
+
+    through.__name__, through.__doc__ = method.__name__, method.__doc__
+    return through
+
+
+class Ledger:
+    """See the module. Times are seconds on the caller's clock; blocks are numbered through all pools, device first."""
+
+    def __init__(
+        self,
+        config: LedgerConfig,
+        *,
+        machines: Tables = tables.TABLES,
+        couplings: Sequence[Coupling] = COUPLINGS,
+        acts: Sequence[ActRow] = ACTS,
+        policy: Callable[[], Policy] = LRU,
+    ) -> None:
+        self.config = config
+        self.books = Books(config, machines, policy)
+        self.core = Steps(self.books, couplings, acts)
+        self.fatal: Fatal | None = None
+
+    # -- leases --------------------------------------------------------------------------------------------------------
+
+    @door
+    def open(self, namespace: str) -> int | Refusal:
+        """Begin one life of one request, in a namespace; returns the number of the lease."""
+        return self.core.open(namespace)
+
+    @door
+    def lookup(self, lease: int, keys: Sequence[bytes]) -> Hit | Refusal:
+        """Find the longest prefix of `keys` that is cached in any tier, and pin it for the lease.
+
+        While another load is bringing the next block in, the answer is `pending` and nothing is pinned; after
+        `pending_for` seconds it is a miss.
+        """
+        held = self.core.lease(lease)
+        return held if isinstance(held, Refusal) else self.core.lookup(held, keys)
+
+    @door
+    def unpin(self, hit: Hit) -> bool | Refusal:
+        """Give a hit back that will not be used: its pins below the device, and its device blocks."""
+        held = self.core.lease(hit.lease)
+        return held if isinstance(held, Refusal) else self.core.unpin(held, hit)
+
+    @door
+    def allocate(self, lease: int, blocks: int) -> Grant | Short | Refusal:
+        """Get that many open device blocks, evicting cached ones if need be: all of them, or what there would be."""
+        held = self.core.lease(lease)
+        if isinstance(held, Refusal):
+            return held
+        return Refusal(f"{blocks} blocks can't be allocated") if blocks < 0 else self.core.allocate(held, blocks)
+
+    @door
+    def seal(self, lease: int, blocks: Sequence[BlockRef], keys: Sequence[bytes]) -> tuple[bool, ...] | Refusal:
+        """These blocks are full and will not be written again; publish each under its key.
+
+        False for a block that stays private: another one has the key already, or the cache was reset meanwhile.
+        """
+        held = self.core.lease(lease)
+        return held if isinstance(held, Refusal) else self.core.seal(held, blocks, keys)
+
+    @door
+    def release(self, lease: int, blocks: Sequence[BlockRef]) -> Closed | Refusal:
+        """Give some blocks back while the lease lives on (a window that has moved)."""
+        held = self.core.lease(lease)
+        return held if isinstance(held, Refusal) else self.core.release(held, blocks)
+
+    @door
+    def finish(self, lease: int) -> Closed | Refusal:
+        """The request is done: give back all that the lease holds."""
+        return self._close(lease)
+
+    @door
+    def abort(self, lease: int) -> Closed | Refusal:
+        """The request is no longer wanted. Loads of it are told aborted; what they still write drains."""
+        return self._close(lease)
+
+    @door
+    def preempt(self, lease: int) -> Closed | Refusal:
+        """Take the blocks of a request back; it will come again with a new lease.
+
+        Says how many blocks are free now and how many drain, so that nobody else is preempted for nothing.
+        """
+        return self._close(lease)
+
+    def _close(self, lease: int) -> Closed | Refusal:
+        held = self.core.lease(lease)
+        return held if isinstance(held, Refusal) else self.core.close(held)
+
+    # -- copies --------------------------------------------------------------------------------------------------------
+
+    @door
+    def offload(
+        self, lease: int, blocks: Sequence[BlockRef], *, pool: int = 1, deadline: float | None = None
+    ) -> Stored | Refusal:
+        """Store these blocks in a lower pool, under the keys that name them. Accepted at once, done later.
+
+        A block that is listed twice, has begun another life, has no key or is stored already is dropped and reported.
+        """
+        held = self.core.lease(lease) if self.core.admit() is None else self.core.admit()
+        if isinstance(held, Refusal) or held is None:
+            return held or Refusal("the ledger takes no new work")
+        if not 0 < pool < len(self.books.pools):
+            return Refusal(f"there is no pool {pool} below the device")
+        until = self.books.now + self.config.offload_for if deadline is None else deadline
+        return self.core.offload(held, blocks, pool, until)
+
+    @door
+    def load(self, lease: int, hit: Hit, into: Sequence[BlockRef], *, deadline: float) -> Started | Refusal:
+        """Load what of `hit` lies below the device into these open blocks of the lease, batch by batch, in order."""
+        refused = self.core.admit()
+        if refused is not None:
+            return refused
+        held = self.core.lease(lease)
+        return held if isinstance(held, Refusal) else self.core.load(held, hit, into, deadline)
+
+    @door
+    def cancel(self, number: int) -> bool | Refusal:
+        """Call a job or a load off. What has ended is refused quietly."""
+        return self.core.cancel(number)
+
+    # -- compute steps and holds ---------------------------------------------------------------------------------------
+
+    @door
+    def step_dispatched(self, step: int, leases: Sequence[int]) -> bool | Refusal:
+        """The engine has sent a step down that may touch the blocks of these leases. Steps are numbered from 1 up."""
+        return self.core.step_dispatched(step, leases)
+
+    @door
+    def step_retired(self, step: int) -> bool | Refusal:
+        """That step and all before it are over."""
+        return self.core.step_retired(step)
+
+    @door
+    def hold(self, lease: int, blocks: Sequence[BlockRef], *, deadline: float) -> Token | Refusal:
+        """The embedder will touch these blocks until it reports the token done; they outlive their lease till then."""
+        held = self.core.lease(lease)
+        return held if isinstance(held, Refusal) else self.core.hold(held, blocks, deadline)
+
+    # -- the world -----------------------------------------------------------------------------------------------------
+
+    @door
+    def report(self, report: Report) -> None:
+        """A worker's answer. Total: whatever comes, in whatever state, at worst it is counted."""
+        self.core.report(report)
+
+    @door
+    def fenced(self, rank: int, copier: str, serial: int) -> int | Refusal:
+        """All that this copier of this rank was given up to `serial` is proved over; returns how many that ended."""
+        return self.core.fenced(rank, copier, serial)
+
+    @door
+    def tick(self, now: float) -> None:
+        """Tell the time and fire what is due. Time that runs backwards is ignored."""
+        self.core.tick(now)
+
+    @door
+    def reset(self) -> int | Refusal:
+        """Begin a new epoch: no key of before is a hit again. Returns how many keys were dropped."""
+        return self.core.reset()
+
+    @door
+    def drain(self) -> bool | Refusal:
+        """Take no new work; call every job off. What is left is told by `rest`."""
+        return self.core.drain()
+
+    @door
+    def shut(self) -> bool | Refusal:
+        """Close a drained ledger that is at rest."""
+        return self.core.shut()
+
+    # -- what comes out ------------------------------------------------------------------------------------------------
+
+    def take_effects(self) -> list[Effect]:
+        """The effects since the last call, in the order in which they have to be begun."""
+        taken, self.books.effects = self.books.effects, []
+        return taken
+
+    def take_verdicts(self) -> list[Verdict]:
+        """The verdicts and settlements since the last call. A poisoned ledger says so once, in a `Fatal`."""
+        taken, self.books.verdicts = self.books.verdicts, []
+        return taken
+
+    def next_timer(self) -> float | None:
+        """When `tick` has something to do; `None` if nothing waits."""
+        return self.books.timers[0].when if self.books.timers else None
+
+    def rest(self) -> list[str]:
+        """What keeps the ledger from rest, a sentence each; empty when nothing does."""
+        return self.core.rest()
+
+    def fired(self) -> dict[str, int]:
+        """How often each row has fired, by id."""
+        ports = self.core.ports.ports.values()
+        return {row: count for port in ports for row, count in zip(port.table.ROWS, port.fired, strict=True)}
+
+    # -- poison --------------------------------------------------------------------------------------------------------
+
+    def _poison(self, fatal: Fatal) -> Refusal:
+        self.fatal = fatal
+        self.core.ports.service.ask(0, S.BROKE)
+        self.books.verdicts.append(fatal)
+        self.books.effects.clear()
+        return Refusal(f"the ledger is poisoned: {fatal.sentence}")

@@ -1,0 +1,168 @@
+"""Compute steps, holds, reports, fences and the clock: everything that reaches parts from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kvstate.errors import Code, properties_of
+from kvstate.machines.cascade import InvariantError
+from kvstate.machines.core import REPORTS
+from kvstate.machines.messages import BlockRef, Failure, Kind, Outcome, Report, Token
+from kvstate.machines.records import Lease, Part
+from kvstate.machines.tables.block import Event as B
+from kvstate.machines.tables.key import Event as K
+from kvstate.machines.tables.offload import Event as O
+from kvstate.machines.tables.part import Event as P
+from kvstate.machines.tables.service import Event as S
+from kvstate.machines.transfers import Transfers
+from kvstate.machines.verdicts import Refusal
+
+ENGINE = "engine"
+"""The copier name of parts that no copier runs: steps and holds."""
+
+
+class Steps(Transfers):
+    """The requests and reports of `Ledger` that are not about one lease's blocks; see there for what they promise."""
+
+    __slots__ = ()
+
+    # -- steps and holds -----------------------------------------------------------------------------------------------
+
+    def step_dispatched(self, step: int, leases: Sequence[int]) -> bool | Refusal:
+        books = self.books
+        if step <= books.last_step:
+            return Refusal(f"step {step} comes after step {books.last_step}; steps are numbered upwards")
+        unknown = next((lease for lease in leases if lease not in books.leases), None)
+        if unknown is not None:
+            return Refusal(f"lease {unknown} is not open")
+        part = self._touch(Kind.STEP, ())
+        books.last_step = step
+        books.steps[step] = part.slot
+        books.step_leases[part.slot] = list(dict.fromkeys(leases))
+        for lease in books.step_leases[part.slot]:
+            books.leases[lease].steps.append(part.slot)
+        books.arm(books.now + books.config.step_for, "part", "timeout", part.slot)
+        return True
+
+    def step_retired(self, step: int) -> bool | Refusal:
+        books = self.books
+        if step not in books.steps:
+            return Refusal(f"step {step} is not under way")
+        for number in [number for number in books.steps if number <= step]:
+            self.hear(Report(books.parts[books.steps[number]].token, Outcome.DONE))
+        return True
+
+    def hold(self, lease: Lease, refs: Sequence[BlockRef], deadline: float) -> Token | Refusal:
+        blocks = tuple(dict.fromkeys(ref.block for ref in refs))
+        for ref in refs:
+            if lease.owned.get(ref.block) != ref.generation or not self.ports.block.choose(ref.block, B.HOLD):
+                return Refusal(f"block {ref.block} gen {ref.generation} can't be held by lease {lease.id}")
+        for block in blocks:
+            self.ports.block.signal(block, B.HOLD)
+        part = self._touch(Kind.HOLD, blocks)
+        self.books.arm(deadline, "part", "timeout", part.slot)
+        return part.token
+
+    def _touch(self, kind: Kind, blocks: tuple[int, ...]) -> Part:
+        """A part without an owner: somebody but a copier touches these blocks."""
+        books = self.books
+        part = Part(books.parts.slot(), books.mint(), kind, 0, ENGINE, 1, None, list(blocks), [], (), (), books.now)
+        books.enter_part(part)
+        self.ports.part.signal(part.slot, P.LAUNCH)
+        return part
+
+    # -- reports -------------------------------------------------------------------------------------------------------
+
+    def report(self, report: Report) -> None:
+        books = self.books
+        token = report.token
+        minted = token.incarnation < books.config.incarnation or (
+            token.incarnation == books.config.incarnation and 0 < token.serial <= books.serial
+        )
+        if not minted or report.outcome not in REPORTS or report.outcome not in set(Outcome):
+            books.unknown += 1
+            return
+        if token.incarnation < books.config.incarnation or token.serial not in books.tokens:
+            books.stale += 1
+            return
+        fatal = next((failure for failure in report.failures if properties_of(failure.code).fatal), None)
+        if fatal is not None:
+            raise InvariantError(
+                "L10 say why", f"{Code(fatal.code).name}: nothing is freed: {fatal.message or fatal.raw}"
+            )
+        self.hear(report)
+
+    def fenced(self, rank: int, copier: str, serial: int) -> int:
+        """Feed `cancelled` to what is flying or lost; a part that is settled has nothing left to prove."""
+        books = self.books
+        home = books.parts.table.HOME
+        over = [
+            part
+            for part in books.parts.live()
+            if part.rank == rank
+            and part.copier == copier
+            and part.token.serial <= serial
+            and books.parts_state[part.slot] not in home
+        ]
+        for part in over:
+            self.hear(Report(part.token, Outcome.CANCELLED, (Failure(-1, Code.CANCELLED, "fetch", message="fenced"),)))
+        return len(over)
+
+    # -- the clock -----------------------------------------------------------------------------------------------------
+
+    def tick(self, now: float) -> None:
+        books = self.books
+        books.now = max(books.now, now)
+        while (timer := books.due(books.now)) is not None:
+            port = self.ports.ports[timer.machine]
+            if timer.machine == "part":
+                self.hear(Report(books.parts[timer.slot].token, Outcome.TIMEOUT))
+            else:
+                port.signal(timer.slot, port.events[timer.event])
+            self.settle()
+
+    # -- the whole -----------------------------------------------------------------------------------------------------
+
+    def cancel(self, number: int) -> bool | Refusal:
+        books = self.books
+        if number in books.job_ids:
+            return self.cancel_job(books.jobs[books.job_ids[number]]) or Refusal(f"job {number} is ending already")
+        if number in books.load_ids:
+            self.cancel_load(books.loads[books.load_ids[number]])
+            return True
+        return Refusal(f"{number} is no job and no load that is under way")
+
+    def reset(self) -> int:
+        books = self.books
+        books.epoch += 1
+        dropped = 0
+        for index in books.keys.index:
+            for slot in tuple(index.values()):
+                dropped += self.ports.key.ask(slot, K.RESET)
+        for slot in tuple(books.job_ids.values()):
+            self.ports.job.ask(slot, O.CANCEL)
+        books.loading.clear()
+        books.pending_since.clear()
+        return dropped
+
+    def drain(self) -> bool:
+        self.ports.service.ask(0, S.DRAIN)
+        for slot in tuple(self.books.job_ids.values()):
+            self.ports.job.ask(slot, O.CANCEL)
+        return True
+
+    def shut(self) -> bool | Refusal:
+        left = self.rest()
+        if left:
+            return Refusal("not at rest: " + "; ".join(left[:5]))
+        return self.ports.service.ask(0, S.SHUT) or Refusal("only a drained ledger can be shut; drain it first")
+
+    def rest(self) -> list[str]:
+        books = self.books
+        parts = [part for part in books.parts.live() if books.parts_state[part.slot] not in books.parts.table.HOME]
+        return [
+            *(f"lease {lease} is open" for lease in books.leases),
+            *(f"job {job} is {self.ports.job.state_of(slot)}" for job, slot in books.job_ids.items()),
+            *(f"load {load} is {self.ports.load.state_of(slot)}" for load, slot in books.load_ids.items()),
+            *(f"{part.kind} part {part.token.serial} is {self.ports.part.state_of(part.slot)}" for part in parts),
+        ]

@@ -1,0 +1,25 @@
+# Generated from spec/ by `make tables`; do not edit.
+"""The tables of all machines, by the name of the machine."""
+
+from __future__ import annotations
+
+from kvstate.machines.table import Table
+from kvstate.machines.tables.block import BlockTable
+from kvstate.machines.tables.key import KeyTable
+from kvstate.machines.tables.load import LoadTable
+from kvstate.machines.tables.offload import OffloadTable
+from kvstate.machines.tables.part import PartTable
+from kvstate.machines.tables.service import ServiceTable
+from kvstate.machines.tables.transfer import TransferTable
+
+SPEC_VERSION = "0.1.0"
+
+TABLES: dict[str, type[Table]] = {
+    "block": BlockTable,
+    "key": KeyTable,
+    "load": LoadTable,
+    "offload": OffloadTable,
+    "part": PartTable,
+    "service": ServiceTable,
+    "transfer": TransferTable,
+}

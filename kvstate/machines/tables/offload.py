@@ -1,0 +1,520 @@
+# Generated from spec/offload.toml by `make tables`; do not edit.
+# ruff: noqa: N802 - the function of a row is called as the row is
+"""A job that moves sealed blocks one tier down and makes them durable."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
+from enum import IntEnum
+from typing import ClassVar
+
+from kvstate.machines.columns_base import Columns
+from kvstate.machines.table import REFUSED
+
+
+class State(IntEnum):
+    QUEUED = 0
+    COPYING = 1
+    PERSISTING = 2
+    RETRY_WAIT = 3
+    CANCELLING = 4
+    COMMITTED = 5
+    FAILED = 6
+    CANCELLED = 7
+
+
+class Event(IntEnum):
+    START = 0  # request
+    CANCEL = 1  # request
+    DEADLINE = 2  # report
+    LAPSE = 3  # report
+    RETRY_DUE = 4  # report
+    PART_OK = 5  # signal
+    PART_FAILED = 6  # signal
+    PART_BROKEN = 7  # signal
+    PART_LOST = 8  # signal
+
+
+def _copying_part_ok(t: OffloadTable, i: int) -> int:
+    again = t.again[i]
+    attempt = t.attempt[i]
+    attempts = t.attempts
+    failed = t.failed[i]
+    left = t.left[i]
+    if left > 1:
+        return 3  # O10
+    if left == 1 and not failed:
+        return 6  # O11
+    if left == 1 and failed and attempt < attempts and again:
+        return 7  # O12
+    if left == 1 and failed and not (attempt < attempts and again):
+        return 11  # O13
+    return REFUSED
+
+
+def _copying_part_failed(t: OffloadTable, i: int) -> int:
+    again = t.again[i]
+    attempt = t.attempt[i]
+    attempts = t.attempts
+    left = t.left[i]
+    if left > 1:
+        return 4  # O14
+    if left == 1 and attempt < attempts and again:
+        return 8  # O15
+    if left == 1 and not (attempt < attempts and again):
+        return 12  # O16
+    return REFUSED
+
+
+def _copying_part_broken(t: OffloadTable, i: int) -> int:
+    left = t.left[i]
+    if left > 1:
+        return 5  # O17
+    if left == 1:
+        return 13  # O18
+    return REFUSED
+
+
+def _persisting_part_ok(t: OffloadTable, i: int) -> int:
+    again = t.again[i]
+    attempt = t.attempt[i]
+    attempts = t.attempts
+    failed = t.failed[i]
+    left = t.left[i]
+    if left > 1:
+        return 3  # O10
+    if left == 1 and failed and attempt < attempts and again:
+        return 7  # O12
+    if left == 1 and failed and not (attempt < attempts and again):
+        return 14  # O31
+    if left == 1 and not failed:
+        return 17  # O30
+    return REFUSED
+
+
+def _persisting_part_failed(t: OffloadTable, i: int) -> int:
+    again = t.again[i]
+    attempt = t.attempt[i]
+    attempts = t.attempts
+    left = t.left[i]
+    if left > 1:
+        return 4  # O14
+    if left == 1 and attempt < attempts and again:
+        return 8  # O15
+    if left == 1 and not (attempt < attempts and again):
+        return 15  # O32
+    return REFUSED
+
+
+def _persisting_part_broken(t: OffloadTable, i: int) -> int:
+    left = t.left[i]
+    if left > 1:
+        return 5  # O17
+    if left == 1:
+        return 16  # O33
+    return REFUSED
+
+
+def _retry_wait_cancel(t: OffloadTable, i: int) -> int:
+    if not t.copied[i]:
+        return 20  # O42
+    return 21  # O43: copied
+
+
+def _retry_wait_deadline(t: OffloadTable, i: int) -> int:
+    if not t.copied[i]:
+        return 22  # O44
+    return 23  # O45: copied
+
+
+def _retry_wait_retry_due(t: OffloadTable, i: int) -> int:
+    if not t.copied[i]:
+        return 9  # O40
+    return 10  # O41: copied
+
+
+def _cancelling_lapse(t: OffloadTable, i: int) -> int:
+    copied = t.copied[i]
+    expired = t.expired[i]
+    if expired and not copied:
+        return 29  # O55
+    if expired and copied:
+        return 30  # O56
+    if not expired and not copied:
+        return 31  # O57
+    return 32  # O58: not expired and copied
+
+
+def _cancelling_part_ok(t: OffloadTable, i: int) -> int:
+    copied = t.copied[i]
+    expired = t.expired[i]
+    left = t.left[i]
+    if left > 1:
+        return 24  # O50
+    if left == 1 and expired and not copied:
+        return 25  # O51
+    if left == 1 and expired and copied:
+        return 26  # O52
+    if left == 1 and not expired and not copied:
+        return 27  # O53
+    if left == 1 and not expired and copied:
+        return 28  # O54
+    return REFUSED
+
+
+def _O01(t: OffloadTable, i: int) -> None:
+    t.left[i] = t.parts[i]
+    t.attempt[i] = 1
+    t.state[i] = 1  # copying
+
+
+def _O02(t: OffloadTable, i: int) -> None:
+    t.state[i] = 7  # cancelled
+
+
+def _O03(t: OffloadTable, i: int) -> None:
+    t.state[i] = 6  # failed
+
+
+def _O10(t: OffloadTable, i: int) -> None:
+    t.left[i] = t.left[i] - 1
+
+
+def _O14(t: OffloadTable, i: int) -> None:
+    t.left[i] = t.left[i] - 1
+    t.failed[i] = True
+
+
+def _O17(t: OffloadTable, i: int) -> None:
+    t.left[i] = t.left[i] - 1
+    t.failed[i] = True
+    t.again[i] = False
+
+
+def _O11(t: OffloadTable, i: int) -> None:
+    t.left[i] = t.parts[i]
+    t.copied[i] = True
+    t.state[i] = 2  # persisting
+
+
+def _O12(t: OffloadTable, i: int) -> None:
+    t.left[i] = 0
+    t.failed[i] = False
+    t.state[i] = 3  # retry_wait
+
+
+def _O15(t: OffloadTable, i: int) -> None:
+    t.left[i] = 0
+    t.failed[i] = False
+    t.state[i] = 3  # retry_wait
+
+
+def _O40(t: OffloadTable, i: int) -> None:
+    t.left[i] = t.parts[i]
+    t.attempt[i] = t.attempt[i] + 1
+    t.state[i] = 1  # copying
+
+
+def _O41(t: OffloadTable, i: int) -> None:
+    t.left[i] = t.parts[i]
+    t.attempt[i] = t.attempt[i] + 1
+    t.state[i] = 2  # persisting
+
+
+def _O13(t: OffloadTable, i: int) -> None:
+    t.left[i] = 0
+    t.state[i] = 6  # failed
+
+
+def _O16(t: OffloadTable, i: int) -> None:
+    t.left[i] = 0
+    t.state[i] = 6  # failed
+
+
+def _O18(t: OffloadTable, i: int) -> None:
+    t.left[i] = 0
+    t.state[i] = 6  # failed
+
+
+def _O31(t: OffloadTable, i: int) -> None:
+    t.left[i] = 0
+    t.state[i] = 6  # failed
+
+
+def _O32(t: OffloadTable, i: int) -> None:
+    t.left[i] = 0
+    t.state[i] = 6  # failed
+
+
+def _O33(t: OffloadTable, i: int) -> None:
+    t.left[i] = 0
+    t.state[i] = 6  # failed
+
+
+def _O30(t: OffloadTable, i: int) -> None:
+    t.left[i] = 0
+    t.state[i] = 5  # committed
+
+
+def _O20(t: OffloadTable, i: int) -> None:
+    t.state[i] = 4  # cancelling
+
+
+def _O21(t: OffloadTable, i: int) -> None:
+    t.expired[i] = True
+    t.state[i] = 4  # cancelling
+
+
+def _O42(t: OffloadTable, i: int) -> None:
+    t.state[i] = 7  # cancelled
+
+
+def _O43(t: OffloadTable, i: int) -> None:
+    t.state[i] = 7  # cancelled
+
+
+def _O44(t: OffloadTable, i: int) -> None:
+    t.state[i] = 6  # failed
+
+
+def _O45(t: OffloadTable, i: int) -> None:
+    t.state[i] = 6  # failed
+
+
+def _O50(t: OffloadTable, i: int) -> None:
+    t.left[i] = t.left[i] - 1
+
+
+def _O51(t: OffloadTable, i: int) -> None:
+    t.left[i] = 0
+    t.state[i] = 6  # failed
+
+
+def _O52(t: OffloadTable, i: int) -> None:
+    t.left[i] = 0
+    t.state[i] = 6  # failed
+
+
+def _O53(t: OffloadTable, i: int) -> None:
+    t.left[i] = 0
+    t.state[i] = 7  # cancelled
+
+
+def _O54(t: OffloadTable, i: int) -> None:
+    t.left[i] = 0
+    t.state[i] = 7  # cancelled
+
+
+def _O55(t: OffloadTable, i: int) -> None:
+    t.left[i] = 0
+    t.state[i] = 6  # failed
+
+
+def _O56(t: OffloadTable, i: int) -> None:
+    t.left[i] = 0
+    t.state[i] = 6  # failed
+
+
+def _O57(t: OffloadTable, i: int) -> None:
+    t.left[i] = 0
+    t.state[i] = 7  # cancelled
+
+
+def _O58(t: OffloadTable, i: int) -> None:
+    t.left[i] = 0
+    t.state[i] = 7  # cancelled
+
+
+CELLS: tuple[int | Callable[[OffloadTable, int], int], ...] = (
+    # queued
+    0,  # start: O01
+    1,  # cancel: O02
+    2,  # deadline: O03
+    33,  # lapse: O70
+    35,  # retry_due: O72
+    REFUSED,  # part_ok
+    REFUSED,  # part_failed
+    REFUSED,  # part_broken
+    REFUSED,  # part_lost
+    # copying
+    REFUSED,  # start
+    18,  # cancel: O20
+    19,  # deadline: O21
+    33,  # lapse: O70
+    35,  # retry_due: O72
+    _copying_part_ok,  # part_ok: O10 O11 O12 O13
+    _copying_part_failed,  # part_failed: O14 O15 O16
+    _copying_part_broken,  # part_broken: O17 O18
+    _copying_part_broken,  # part_lost: O17 O18
+    # persisting
+    REFUSED,  # start
+    18,  # cancel: O20
+    19,  # deadline: O21
+    33,  # lapse: O70
+    35,  # retry_due: O72
+    _persisting_part_ok,  # part_ok: O10 O12 O31 O30
+    _persisting_part_failed,  # part_failed: O14 O15 O32
+    _persisting_part_broken,  # part_broken: O17 O33
+    _persisting_part_broken,  # part_lost: O17 O33
+    # retry_wait
+    REFUSED,  # start
+    _retry_wait_cancel,  # cancel: O42 O43
+    _retry_wait_deadline,  # deadline: O44 O45
+    33,  # lapse: O70
+    _retry_wait_retry_due,  # retry_due: O40 O41
+    REFUSED,  # part_ok
+    REFUSED,  # part_failed
+    REFUSED,  # part_broken
+    REFUSED,  # part_lost
+    # cancelling
+    REFUSED,  # start
+    REFUSED,  # cancel
+    34,  # deadline: O71
+    _cancelling_lapse,  # lapse: O55 O56 O57 O58
+    35,  # retry_due: O72
+    _cancelling_part_ok,  # part_ok: O50 O51 O52 O53 O54
+    _cancelling_part_ok,  # part_failed: O50 O51 O52 O53 O54
+    _cancelling_part_ok,  # part_broken: O50 O51 O52 O53 O54
+    _cancelling_part_ok,  # part_lost: O50 O51 O52 O53 O54
+    # committed
+    REFUSED,  # start
+    REFUSED,  # cancel
+    34,  # deadline: O71
+    33,  # lapse: O70
+    35,  # retry_due: O72
+    REFUSED,  # part_ok
+    REFUSED,  # part_failed
+    REFUSED,  # part_broken
+    REFUSED,  # part_lost
+    # failed
+    REFUSED,  # start
+    REFUSED,  # cancel
+    34,  # deadline: O71
+    33,  # lapse: O70
+    35,  # retry_due: O72
+    REFUSED,  # part_ok
+    REFUSED,  # part_failed
+    REFUSED,  # part_broken
+    REFUSED,  # part_lost
+    # cancelled
+    REFUSED,  # start
+    REFUSED,  # cancel
+    34,  # deadline: O71
+    33,  # lapse: O70
+    35,  # retry_due: O72
+    REFUSED,  # part_ok
+    REFUSED,  # part_failed
+    REFUSED,  # part_broken
+    REFUSED,  # part_lost
+)
+"""For each state and event: the row that answers, or what chooses it."""
+
+BY_ROW: tuple[tuple[str, Callable[[OffloadTable, int], None] | None, tuple[str, ...]], ...] = (
+    ("O01", _O01, ("launch",)),
+    ("O02", _O02, ("drop_key", "unhold", "release_dst", "tell_cancelled")),
+    ("O03", _O03, ("drop_key", "unhold", "release_dst", "tell_failed")),
+    ("O10", _O10, ()),
+    ("O14", _O14, ()),
+    ("O17", _O17, ()),
+    ("O11", _O11, ("unhold", "persist")),
+    ("O12", _O12, ("wait_retry",)),
+    ("O15", _O15, ("wait_retry",)),
+    ("O40", _O40, ("launch",)),
+    ("O41", _O41, ("persist",)),
+    ("O13", _O13, ("drop_key", "unhold", "release_dst", "tell_failed")),
+    ("O16", _O16, ("drop_key", "unhold", "release_dst", "tell_failed")),
+    ("O18", _O18, ("drop_key", "unhold", "release_dst", "tell_failed")),
+    ("O31", _O31, ("drop_key", "undo_persist", "release_dst", "tell_failed")),
+    ("O32", _O32, ("drop_key", "undo_persist", "release_dst", "tell_failed")),
+    ("O33", _O33, ("drop_key", "undo_persist", "release_dst", "tell_failed")),
+    ("O30", _O30, ("commit_dst", "commit_key", "release_dst", "tell_committed")),
+    ("O20", _O20, ("drop_key", "ask_cancel")),
+    ("O21", _O21, ("drop_key", "ask_cancel")),
+    ("O42", _O42, ("drop_key", "unhold", "release_dst", "tell_cancelled")),
+    ("O43", _O43, ("drop_key", "undo_persist", "release_dst", "tell_cancelled")),
+    ("O44", _O44, ("drop_key", "unhold", "release_dst", "tell_failed")),
+    ("O45", _O45, ("drop_key", "undo_persist", "release_dst", "tell_failed")),
+    ("O50", _O50, ()),
+    ("O51", _O51, ("unhold", "release_dst", "tell_failed")),
+    ("O52", _O52, ("undo_persist", "release_dst", "tell_failed")),
+    ("O53", _O53, ("unhold", "release_dst", "tell_cancelled")),
+    ("O54", _O54, ("undo_persist", "release_dst", "tell_cancelled")),
+    ("O55", _O55, ("give_up", "unhold", "release_dst", "tell_failed")),
+    ("O56", _O56, ("give_up", "undo_persist", "release_dst", "tell_failed")),
+    ("O57", _O57, ("give_up", "unhold", "release_dst", "tell_cancelled")),
+    ("O58", _O58, ("give_up", "undo_persist", "release_dst", "tell_cancelled")),
+    ("O70", None, ()),
+    ("O71", None, ()),
+    ("O72", None, ()),
+)
+"""For each row: its id, what it changes (None where it changes nothing), and its effects, in order."""
+
+APPLY = tuple(change for _, change, _ in BY_ROW)
+
+
+class OffloadTable(Columns):
+    """A job that moves sealed blocks one tier down and makes them durable."""
+
+    __slots__ = ("again", "attempt", "attempts", "copied", "expired", "failed", "left", "parts", "state")
+    name = "offload"
+    STATES = tuple(state.name.lower() for state in State)
+    EVENTS = tuple(event.name.lower() for event in Event)
+    KINDS: ClassVar[tuple[str, ...]] = (
+        "request",
+        "request",
+        "report",
+        "report",
+        "report",
+        "signal",
+        "signal",
+        "signal",
+        "signal",
+    )
+    VARS: ClassVar[tuple[str, ...]] = ("parts", "left", "attempt", "again", "failed", "copied", "expired")
+    GIVEN: ClassVar[tuple[str, ...]] = ("parts",)
+    PARAMS: ClassVar[tuple[str, ...]] = ("attempts",)
+    FIRST: ClassVar[tuple[int, ...]] = (0, 0, 0, 0, 1, 0, 0, 0)
+    ROWS = tuple(row_id for row_id, _, _ in BY_ROW)
+    EFFECTS = tuple(effects for _, _, effects in BY_ROW)
+    HOME = frozenset({5, 6, 7})
+    INITIAL = 0
+
+    def __init__(self, *, attempts: int = 2) -> None:
+        self.attempts = attempts
+        self.state: array[int] = array("B")
+        self.parts: array[int] = array("q")
+        self.left: array[int] = array("q")
+        self.attempt: array[int] = array("q")
+        self.again: array[int] = array("B")
+        self.failed: array[int] = array("B")
+        self.copied: array[int] = array("B")
+        self.expired: array[int] = array("B")
+        self._arrays = (
+            self.state,
+            self.parts,
+            self.left,
+            self.attempt,
+            self.again,
+            self.failed,
+            self.copied,
+            self.expired,
+        )
+
+    def choose(self, slot: int, event: int) -> int:
+        """The row that would answer `event`, or REFUSED. Changes nothing."""
+        row = CELLS[self.state[slot] * 9 + event]
+        if not isinstance(row, int):
+            row = row(self, slot)
+        return row
+
+    def fire(self, slot: int, event: int) -> int:
+        """Fire the row that answers `event` and return it, or return REFUSED and change nothing."""
+        row = CELLS[self.state[slot] * 9 + event]
+        if not isinstance(row, int):
+            row = row(self, slot)
+        if row >= 0:
+            change = APPLY[row]
+            if change is not None:
+                change(self, slot)
+        return row

@@ -1,0 +1,150 @@
+"""What the ledger tells the scheduler, and what it answers to a request. Values all; none has a method that acts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from kvstate.errors import KVError
+from kvstate.machines.messages import BlockRef
+
+
+class Ending(StrEnum):
+    """How a load or a job ended, as its owner is told."""
+
+    PROCEED = "proceed"
+    """Every block of the load is there."""
+    RECOMPUTE = "recompute"
+    """The first `tokens` tokens are there; compute the rest."""
+    ABORTED = "aborted"
+    """The lease closed while the load ran."""
+    COMMITTED = "committed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class LoadVerdict(NamedTuple):
+    """Exactly one for each load (law L1). `tokens` counts from the start of the prefix, not of the load."""
+
+    load: int
+    lease: int
+    ending: Ending
+    tokens: int
+    blocks: int
+    """`tokens` in blocks."""
+    kept: tuple[int, ...]
+    """Destination blocks that the lease still owns: loaded ones, and open ones whose load is proved over."""
+    left: tuple[int, ...]
+    """Destination blocks that the lease has left, since a copy may still write them."""
+    errors: tuple[KVError, ...]
+
+
+class JobVerdict(NamedTuple):
+    """Exactly one for each offload job, when all its parts have stopped or were given up."""
+
+    job: int
+    lease: int
+    ending: Ending
+    keys: tuple[bytes, ...]
+    """What is stored, if it was committed."""
+    errors: tuple[KVError, ...]
+
+
+class Settlement(NamedTuple):
+    """Every part of the load has stopped, or was given up with its memory held."""
+
+    load: int
+
+
+class Fatal(NamedTuple):
+    """A broken invariant. The ledger is poisoned: it frees nothing and takes no further request."""
+
+    law: str
+    sentence: str
+
+
+Verdict = LoadVerdict | JobVerdict | Settlement | Fatal
+
+
+class Refusal(NamedTuple):
+    """A request that was not granted and changed nothing. It is false in a condition."""
+
+    reason: str
+
+    def __bool__(self) -> bool:
+        return False
+
+
+class Short(NamedTuple):
+    """Not enough blocks: what could be had at once, and what drains and will be free without anybody's doing."""
+
+    wanted: int
+    free: int
+    draining: int
+    quarantined: int
+
+    def __bool__(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """The longest prefix of `keys` that is cached, pinned for the lease. Falsy when it is empty or pending."""
+
+    lease: int
+    blocks: tuple[BlockRef, ...]
+    """Position by position, in whatever tier the bytes are."""
+    keys: tuple[bytes, ...]
+    below: tuple[int, ...]
+    """The positions whose block is not on the device and has to be loaded."""
+    tokens: int
+    pending: bool = False
+    """Some of it is being loaded by another; ask again (nothing is pinned)."""
+
+    def __bool__(self) -> bool:
+        return bool(self.blocks) and not self.pending
+
+
+class Grant(NamedTuple):
+    """Blocks that the lease owns now, open for the engine to write."""
+
+    blocks: tuple[BlockRef, ...]
+
+    def __bool__(self) -> bool:
+        return True
+
+
+class Dropped(NamedTuple):
+    """A line that an offload did not take, and why."""
+
+    ref: BlockRef
+    reason: str
+
+
+class Stored(NamedTuple):
+    """An offload was accepted: the job, the lines in it, and the lines that were left out."""
+
+    job: int
+    refs: tuple[BlockRef, ...]
+    dropped: tuple[Dropped, ...]
+
+
+class Started(NamedTuple):
+    """A load was accepted; its verdict comes from a later poll."""
+
+    load: int
+    batches: int
+
+
+class Closed(NamedTuple):
+    """What ending a lease gave back, in device blocks."""
+
+    free: int
+    """Free now."""
+    cached: int
+    """Still named by a key; can be evicted at once if nobody reads them."""
+    draining: int
+    """Free as soon as a copy or a step has stopped."""
+    quarantined: int
+    """Free only by proof: a late report or a fence."""

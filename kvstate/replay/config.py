@@ -1,0 +1,223 @@
+"""What a replay is told to do: one frozen value, checked when it is made.
+
+Whoever builds a `ReplayConfig`, the command line or a test, gets a `ConfigError` for a value that makes no sense: one
+sentence that names the option as the command line spells it, the value, and what to give instead. So the driver checks
+nothing again.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Final, Literal, Protocol, get_args
+
+Integrity = Literal["off", "boundary", "host"]
+Law = Literal[
+    "no-draining",
+    "match-by-block",
+    "publish-before-commit",
+    "timeout-frees",
+    "no-condemned-keys",
+    "end-at-first-failure",
+]
+LAWS: Final[tuple[Law, ...]] = get_args(Law)
+INTEGRITY: Final[tuple[Integrity, ...]] = get_args(Integrity)
+
+MAX_BLOCKS: Final = 1 << 24
+MIN_BLOCK_BYTES: Final = 64
+MAX_BLOCK_BYTES: Final = 1 << 30
+MAX_POOL_BYTES: Final = 1 << 40
+MAX_CONCURRENCY: Final = 256
+MAX_REQUESTS: Final = 1 << 31
+MAX_HOLD: Final = 1000.0
+MAX_DELAY_MS: Final = 60_000.0
+MAX_SEED: Final = (1 << 63) - 1
+GENERATED_REQUESTS: Final = 2000
+"""How many requests a generated workload has, where `limit` does not say."""
+
+RATES: Final = ("abort", "preempt", "fail", "late", "duplicate", "lost", "corrupt")
+CHAOS: Final[dict[str, float]] = {
+    "abort": 0.05,
+    "preempt": 0.05,
+    "fail": 0.02,
+    "late": 0.02,
+    "duplicate": 0.02,
+    "lost": 0.002,
+    "corrupt": 0.005,
+}
+"""The rates of `--chaos`. An option that is given beside it wins."""
+CHAOS_DELAY_MS: Final = (1.0, 20.0)
+"""The delay of landings of `--chaos`: copies have to be slow for anything to happen while one is in flight."""
+
+
+class ConfigError(ValueError):
+    """A setting that makes no sense: one sentence with the option, the value and the remedy."""
+
+    def __init__(self, option: str, sentence: str) -> None:
+        super().__init__(f"{option} {sentence}")
+        self.option = option
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayConfig:
+    """All settings of a replay. Rates are shares from 0 to 1, of requests (abort, preempt) or of parts (the rest)."""
+
+    trace: Path | None = None
+    """A request trace; without one, a workload is generated from `seed`."""
+    device_blocks: int = 4000
+    host_blocks: int = 20000
+    """0 switches the lower tier off: nothing is stored, nothing loaded."""
+    block_bytes: int = 4096
+    """Bytes of a block, a multiple of 8, since every 8 bytes say whose they are."""
+    concurrency: int = 2
+    """Threads of the copier."""
+    hold: float = 1.0
+    """How long a request's decode holds its lease, as a factor on what `output_length` gives; 0 closes it at once."""
+    limit: int | None = None
+    """At most so many requests are replayed."""
+    seed: int = 0
+    abort: float = 0.0
+    preempt: float = 0.0
+    fail: float = 0.0
+    """Parts that fail with some code, each code as often as the others."""
+    fail_codes: tuple[tuple[str, float], ...] = ()
+    """Parts that fail with the code that is named; these come on top of `fail`."""
+    late: float = 0.0
+    """Parts whose bytes land, and whose report comes, after their deadline."""
+    duplicate: float = 0.0
+    """Reports that come twice."""
+    lost: float = 0.0
+    """Reports that never come."""
+    corrupt: float = 0.0
+    """Parts one of whose blocks gets a wrong byte in the lower tier."""
+    delay: tuple[float, float] = (0.0, 0.0)
+    """Landings wait a seeded time between these two, in milliseconds."""
+    deterministic: bool = False
+    """Copies land and report in a seeded order and in virtual time, so that a seed gives one record."""
+    integrity: Integrity = "boundary"
+    break_law: Law | None = None
+    """Run with this law taken out of the spec, or of the copier."""
+    skip_bad: bool = False
+    """Count broken lines of the trace and go on."""
+    trace_out: Path | None = None
+    """Write every decision there, as NDJSON."""
+    must_race: bool = False
+    """Fail a run in which too little happened at the same time to prove anything."""
+
+    def __post_init__(self) -> None:
+        _whole("--device-blocks", self.device_blocks, 1, MAX_BLOCKS)
+        _whole("--host-blocks", self.host_blocks, 0, MAX_BLOCKS)
+        _whole("--block-bytes", self.block_bytes, MIN_BLOCK_BYTES, MAX_BLOCK_BYTES)
+        if self.block_bytes % 8:
+            raise ConfigError("--block-bytes", f"is {self.block_bytes}; it must be a multiple of 8.")
+        _whole("--concurrency", self.concurrency, 1, MAX_CONCURRENCY)
+        _whole("--seed", self.seed, 0, MAX_SEED)
+        if self.limit is not None:
+            _whole("--limit", self.limit, 1, MAX_REQUESTS)
+        _number("--hold", self.hold, 0.0, MAX_HOLD)
+        for name in RATES:
+            _rate(f"--{name}", getattr(self, name))
+        self._check_sums()
+        _choice("--integrity", self.integrity, INTEGRITY)
+        if self.break_law is not None:
+            _choice("--break", self.break_law, LAWS)
+        for end in self.delay:
+            _number("--delay", end, 0.0, MAX_DELAY_MS)
+        if self.delay[0] > self.delay[1]:
+            raise ConfigError("--delay", f"is {self.delay[0]:g}:{self.delay[1]:g}; give the smaller number first.")
+
+    def _check_sums(self) -> None:
+        """What a single value can't show: pools that no machine has, and shares of one whole that are more than it."""
+        pool = max(self.device_blocks, self.host_blocks) * self.block_bytes
+        if pool > MAX_POOL_BYTES:
+            raise ConfigError(
+                "--block-bytes",
+                f"times the larger pool is {pool >> 30} GiB; make a pool or a block smaller.",
+            )
+        for code, rate in self.fail_codes:
+            _rate(f"--fail {code}", rate)
+        total = self.fail + sum(rate for _, rate in self.fail_codes)
+        if total > 1.0:
+            raise ConfigError("--fail", f"adds up to {total:.0%} of all parts; leave at most 100%.")
+
+    @property
+    def pool_bytes(self) -> int:
+        """Memory that both pools take together."""
+        return (self.device_blocks + self.host_blocks) * self.block_bytes
+
+    def as_dict(self) -> dict[str, Any]:
+        """The settings as plain values, for records and `--json`."""
+        return {field.name: _plain(getattr(self, field.name)) for field in fields(self)}
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _whole(option: str, value: object, least: int, most: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ConfigError(option, f"is {value!r}; give a whole number.")
+    if not least <= value <= most:
+        raise ConfigError(option, f"is {value}; give a number from {least} to {most}.")
+
+
+def _number(option: str, value: object, least: float, most: float) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+        raise ConfigError(option, f"is {value!r}; give a number.")
+    if not least <= value <= most:
+        raise ConfigError(option, f"is {value:g}; give a number from {least:g} to {most:g}.")
+
+
+def _rate(option: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value <= 1.0:
+        raise ConfigError(option, f"is {value!r}; give a share from 0 to 1, such as 0.05 or 5%.")
+
+
+def _choice(option: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ConfigError(option, f"is {value!r}; give one of {', '.join(choices)}.")
+
+
+def parse_rate(option: str, text: str) -> float:
+    """The share that `text` says: `5%`, `0.05`. Raises `ConfigError`."""
+    body, percent = (text[:-1], 100.0) if text.endswith("%") else (text, 1.0)
+    try:
+        value = float(body) / percent
+    except ValueError:
+        raise ConfigError(option, f"is {text!r}; give a share such as 5% or 0.05.") from None
+    if not 0.0 <= value <= 1.0:
+        raise ConfigError(option, f"is {text!r}, which is no share of a whole; give 0% to 100%, or 0 to 1.")
+    return value
+
+
+def parse_fail(option: str, text: str) -> tuple[str | None, float]:
+    """`2%` is some code or other at that rate; `CRC_MISMATCH=1%` is that code. Raises `ConfigError`."""
+    code, equals, rate = text.rpartition("=")
+    if not equals:
+        return None, parse_rate(option, text)
+    code = code.strip().upper()
+    if not code:
+        raise ConfigError(option, f"is {text!r}; name a code before the =, such as CRC_MISMATCH=1%.")
+    return code, parse_rate(option, rate)
+
+
+def parse_delay(option: str, text: str) -> tuple[float, float]:
+    """`1:20` is between 1 and 20 ms; `5` is always 5 ms. Raises `ConfigError`."""
+    low, colon, high = text.partition(":")
+    try:
+        return float(low), float(high if colon else low)
+    except ValueError:
+        raise ConfigError(option, f"is {text!r}; give MIN:MAX in milliseconds, such as 1:20.") from None
+
+
+class Progress(Protocol):
+    """What the driver calls now and then to say how far it is."""
+
+    def __call__(self, done: int, total: int | None) -> None:
+        """So many requests are done, of so many; None while nobody knows how many there are."""
+        ...

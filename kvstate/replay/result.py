@@ -1,0 +1,69 @@
+"""What a replay found: every number is counted or measured during the run, none is set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+
+@dataclass(slots=True)
+class ReplayResult:
+    """The object that `kvstate replay --json` prints, and the sentences that make a run fail."""
+
+    requests: int = 0
+    block_refs: int = 0
+    """Blocks of all prompts; `hits` and `misses` add up to it."""
+    unique_blocks: int = 0
+    hits: dict[str, int] = field(default_factory=dict)
+    """Blocks of the longest cached prefix at a request's first lookup, by the tier that held them."""
+    misses: int = 0
+    loaded_blocks: int = 0
+    """Blocks that a load brought to the device, of loads that committed them."""
+    stored_blocks: int = 0
+    """Blocks that an offload committed."""
+    bytes_copied: int = 0
+    """Bytes of copies that were reported done, stores and fetches."""
+    seconds: float = 0.0
+    """Wall time of the replay, the final drain included."""
+    copy_gb_per_s: float = 0.0
+    """`bytes_copied` over the time that the copying threads spent on copies, seals included."""
+    memcpy_gb_per_s: float = 0.0
+    """One large copy of the same machine, in the same run."""
+    offloads: dict[str, int] = field(default_factory=dict)
+    """Offload jobs by how they ended."""
+    loads: dict[str, int] = field(default_factory=dict)
+    """Loads by how they ended."""
+    aborts: int = 0
+    preempts: int = 0
+    failures: dict[str, int] = field(default_factory=dict)
+    retries: int = 0
+    recomputes: int = 0
+    """Loads that ended with tokens left to compute."""
+    stale_reports: int = 0
+    unknown_reports: int = 0
+    quarantined_blocks: int = 0
+    """Blocks that entered quarantine during the run."""
+    quarantined_after_fence: int = 0
+    wrong_bytes: int = 0
+    """Blocks that did not hold what their key must hold, or bytes of them."""
+    violations: int = 0
+    leaked_blocks: int = 0
+    """Blocks held at the end by nobody: neither free, nor cached, nor in quarantine for a reason."""
+    max_inflight_jobs: int = 0
+    aborts_while_copying: int = 0
+    reuses_after_drain: int = 0
+    late_landings: int = 0
+    drain_blocks_p99: int = 0
+    """Device blocks that were draining, at the 99th percentile of admissions."""
+    pending_lookups: int = 0
+    too_long: int = 0
+    """Requests whose prompt does not fit the device pool; they are counted as misses and not run."""
+    skipped_lines: int = 0
+    rows_fired: int = 0
+    rows_never_fired: list[str] = field(default_factory=list)
+    settings: dict[str, Any] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    """Why the run failed, a sentence each; empty when it did not."""
+
+    def as_dict(self) -> dict[str, Any]:
+        return {item.name: getattr(self, item.name) for item in fields(self)}

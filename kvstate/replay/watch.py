@@ -1,0 +1,128 @@
+"""The physical truth of a replay, held against the ledger.
+
+The ledger believes what it is told. The watch sees what is so: which life of which block a copy was started on, and
+which it lands on; whether a key that was reported bad is ever a hit again; and, now and then, whether the books
+balance. What it knows of a copy it read off when the work was handed out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from kvstate.errors import code_of
+from kvstate.machines.audit import audit
+from kvstate.machines.ledger import Ledger
+from kvstate.machines.messages import BlockRef, Kind, Outcome, Report, Token, Work
+from kvstate.machines.tables.block import State as B
+from kvstate.machines.tables.part import State as P
+from kvstate.machines.verdicts import Hit
+
+KEPT = 20
+"""So many violations are kept in full; the rest are counted."""
+HELD = (B.DRAINING, B.QUARANTINED)
+
+
+class Watch:
+    """See the module. `on_land` is called from copier threads; everything else from the thread that owns the ledger."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self.violations = 0
+        self.sentences: list[str] = []
+        self.failures: Counter[str] = Counter()
+        self.landed_late: list[None] = []
+        """Grows by one for each landing in a block that its owner had left; a list, since threads append safely."""
+        self.reuses = 0
+        self.copied = 0
+        """Blocks whose copy was reported done."""
+        self._lives: dict[Token, tuple[Work, tuple[int, ...]]] = {}
+        self._bad: set[tuple[bytes, BlockRef]] = set()
+        self._drained: set[int] = set()
+        block = ledger.core.ports.block
+        self._after = block.sink
+        block.sink = self.on_block
+
+    def violation(self, law: str, sentence: str) -> None:
+        self.violations += 1
+        if len(self.sentences) < KEPT:
+            self.sentences.append(f"{law}: {sentence}")
+
+    # -- copies --------------------------------------------------------------------------------------------------------
+
+    def on_submit(self, work: Work) -> None:
+        """Remember the lives of the blocks that a copy is started on."""
+        generation = self.ledger.books.generation
+        self._lives[work.token] = (work, tuple(generation[block] for block in (*work.src, *work.dst)))
+
+    def on_land(self, work: Work, when: float) -> None:  # noqa: ARG002 - a hook of the copiers
+        """Bytes are about to move: every block must be in the life that the copy was started on (law L3)."""
+        books = self.ledger.books
+        whole, lives = self._lives[work.token]
+        late = False
+        for block, generation in zip((*whole.src, *whole.dst), lives, strict=True):
+            if books.generation[block] != generation:
+                self.violation(
+                    "L3.no_reuse",
+                    f"{whole.kind} part {whole.token.serial} began on block {block} gen {generation} and lands on gen "
+                    f"{books.generation[block]}",
+                )
+                return
+            late = late or books.block_state[block] in HELD
+        if late:
+            self.landed_late.append(None)
+
+    def on_report(self, report: Report) -> None:
+        """Called before the ledger hears it: count failures by code, and remember what must not be a hit again."""
+        books = self.ledger.books
+        slot = books.tokens.get(report.token.serial)
+        if slot is None or books.parts_state[slot] not in (P.FLYING, P.LOST):
+            return
+        work, lives = self._lives.get(report.token, (None, ()))
+        if work is not None and report.outcome == Outcome.DONE and work.kind in (Kind.STORE, Kind.FETCH):
+            self.copied += len(work.src)
+        for failure in report.failures:
+            self.failures[code_of(failure.code).name] += 1
+        if work is not None and report.outcome == Outcome.BROKEN and work.kind in (Kind.FETCH, Kind.VERIFY):
+            named = {failure.line for failure in report.failures if 0 <= failure.line < len(work.src)}
+            for line in named or range(len(work.src)):
+                self._bad.add((work.keys[line], BlockRef(work.src[line], lives[line])))
+
+    def forget_lives(self) -> None:
+        """Drop what no copy can need any more, so that a long run stays small."""
+        tokens = self.ledger.books.tokens
+        if len(self._lives) > 4 * len(tokens) + 100_000:
+            oldest = min(tokens, default=self.ledger.books.serial)
+            self._lives = {token: life for token, life in self._lives.items() if token.serial >= oldest - 50_000}
+
+    # -- the ledger ----------------------------------------------------------------------------------------------------
+
+    def on_block(self, machine: str, uid: int, row: str, before: int, after: int) -> None:
+        """Count blocks that drained, came free, and were given to somebody again."""
+        if self._after is not None:
+            self._after(machine, uid, row, before, after)
+        if after == B.FREE and before in HELD:
+            self._drained.add(uid)
+        elif before == B.FREE and uid in self._drained:
+            self._drained.discard(uid)
+            self.reuses += 1
+
+    def on_hit(self, hit: Hit) -> None:
+        """No key may be a hit in the life of a block in which its bytes were reported bad (law L5)."""
+        for key, ref in zip(hit.keys, hit.blocks, strict=True):
+            if (key, ref) in self._bad:
+                self.violation(
+                    "L5.bad_keys", f"key {key.hex()} is a hit in block {ref.block} gen {ref.generation} again"
+                )
+
+    def audit(self) -> None:
+        """Does everything add up? A pass over all records; called now and then."""
+        for sentence in audit(self.ledger):
+            law, _, rest = sentence.partition(": ")
+            self.violation(law, rest)
+        if self.ledger.fatal is not None:
+            self.violation(self.ledger.fatal.law, self.ledger.fatal.sentence)
+
+    def untold(self, loads: Iterable[int]) -> None:
+        for load in loads:
+            self.violation("L1.verdict_once", f"load {load} was never told how it ended")

@@ -1,0 +1,81 @@
+"""Threads that run items from a queue. Nothing of copies in here: `threads` builds on it, and so do chaos runs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+from time import monotonic
+from typing import Generic, TypeVar
+
+Item = TypeVar("Item")
+
+
+class Workers(Generic[Item]):
+    """`threads` daemons that call `run` on every item that is put, in no order that can be relied on.
+
+    `run` must not raise; if it does, the thread lives on and the first error is kept in `trouble`. The threads are
+    daemons because a copy that hangs in a driver must not keep the process from ending.
+    """
+
+    def __init__(self, run: Callable[[Item], None], threads: int, name: str) -> None:
+        if threads < 1:
+            raise ValueError(f"copier {name} needs at least one thread, not {threads}")
+        self.trouble: BaseException | None = None
+        self._run = run
+        self._queue: SimpleQueue[tuple[int, Item] | None] = SimpleQueue()
+        self._over = threading.Condition(threading.Lock())
+        self._under_way: dict[int, Item] = {}
+        """By the number in which they were put; a dict keeps that order, so its first key is the oldest."""
+        self._put = 0
+        self._waiting = 0
+        self._threads = [
+            threading.Thread(target=self._work, name=f"{name}-{number}", daemon=True) for number in range(threads)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def put(self, item: Item) -> None:
+        with self._over:
+            self._put += 1
+            self._under_way[self._put] = item
+            self._queue.put((self._put, item))
+
+    def under_way(self) -> list[Item]:
+        """Items that were put and are not over, oldest first."""
+        with self._over:
+            return list(self._under_way.values())
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Block until everything put before this call is over; False if that took longer than `seconds`."""
+        with self._over:
+            last = self._put
+            self._waiting += 1
+            try:
+                return self._over.wait_for(lambda: self._oldest() > last, seconds)
+            finally:
+                self._waiting -= 1
+
+    def stop(self, seconds: float) -> bool:
+        """Let the threads end once the queue is empty; False if some of them run on after `seconds`."""
+        end = monotonic() + seconds
+        for _ in self._threads:
+            self._queue.put(None)
+        for thread in self._threads:
+            thread.join(max(0.0, end - monotonic()))
+        return not any(thread.is_alive() for thread in self._threads)
+
+    def _oldest(self) -> int:
+        return next(iter(self._under_way), self._put + 1)
+
+    def _work(self) -> None:
+        while (taken := self._queue.get()) is not None:
+            number, item = taken
+            try:
+                self._run(item)
+            except BaseException as error:  # the thread must outlive whatever one item does
+                self.trouble = self.trouble or error
+            with self._over:
+                del self._under_way[number]
+                if self._waiting:
+                    self._over.notify_all()

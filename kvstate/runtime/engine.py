@@ -1,0 +1,169 @@
+"""The loop: drain reports, feed the ledger, hand effects out in order. Nothing here decides.
+
+    while serving:
+        1. done = engine.poll(max_reports=512)      reports in, the clock, effects out, verdicts back
+        2. tell the scheduler what done.verdicts say
+        3. make requests of engine.ledger: open, lookup, allocate, load, offload, seal, finish, ...
+        4. engine.pump()                            effects of those requests go out before the step that needs them
+        5. engine.step_dispatched(n, leases) ... engine.step_retired(m)
+
+One thread owns the engine and its ledger; the inbox is the only door for others. `poll` is bounded, never waits and
+never raises: what a worker says, and what goes wrong in a copier, comes back as a report; a broken invariant comes back
+as `Poll.fatal`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from kvstate.errors import from_exception, outcome_of
+from kvstate.machines.ledger import Ledger
+from kvstate.machines.messages import Cancel, Effect, Outcome, Report, Work
+from kvstate.machines.verdicts import Fatal, JobVerdict, LoadVerdict, Refusal, Settlement
+from kvstate.runtime.clock import Clock
+from kvstate.runtime.copiers import Copier
+from kvstate.runtime.copy import STAGES
+from kvstate.runtime.inbox import Inbox
+
+
+class Poll(NamedTuple):
+    """What one turn of the loop brought."""
+
+    loads: tuple[LoadVerdict, ...]
+    jobs: tuple[JobVerdict, ...]
+    settled: tuple[Settlement, ...]
+    fatal: Fatal | None
+    reports: int
+    """How many reports were fed to the ledger."""
+
+
+class Dispatcher:
+    """Gives effects to copiers, in order, each not before the step that it waits for has retired.
+
+    It needs no ledger: a recorded stream of effects and retired steps makes the same copies again.
+    """
+
+    def __init__(self, copiers: Mapping[str, Copier], inbox: Inbox) -> None:
+        self.copiers = dict(copiers)
+        self.inbox = inbox
+        self.retired = 0
+        self.waiting: list[Work] = []
+
+    def give(self, effects: Iterable[Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, Work):
+                if effect.after_step > self.retired:
+                    self.waiting.append(effect)
+                else:
+                    self._submit(effect)
+            elif isinstance(effect, Cancel):
+                self._cancel(effect)
+
+    def step_retired(self, step: int) -> None:
+        self.retired = max(self.retired, step)
+        ready = [work for work in self.waiting if work.after_step <= self.retired]
+        self.waiting = [work for work in self.waiting if work.after_step > self.retired]
+        for work in ready:
+            self._submit(work)
+
+    def _submit(self, work: Work) -> None:
+        """Start the part; one that can't start has failed, and says so like every other (I20, I22)."""
+        try:
+            self.copiers[work.copier].submit(work)
+        except Exception as error:
+            failure = from_exception(error, stage=STAGES[work.kind])
+            self.inbox.put(Report(work.token, outcome_of([failure], proved=True), (failure,)))
+
+    def _cancel(self, cancel: Cancel) -> None:
+        """Work that has not been given out is over at once; else every copier is asked, and the right one listens."""
+        for work in self.waiting:
+            if work.token == cancel.token:
+                self.waiting.remove(work)
+                self.inbox.put(Report(work.token, Outcome.CANCELLED))
+                return
+        for copier in self.copiers.values():
+            copier.cancel(cancel.token)
+
+
+class Engine:
+    """A ledger with copiers of its own process. See the module for the loop."""
+
+    def __init__(self, ledger: Ledger, copiers: Mapping[str, Copier], inbox: Inbox, clock: Clock) -> None:
+        durable = [pool.name for pool in ledger.config.pools if pool.durable]
+        if durable:
+            raise ValueError(
+                f"pool {durable[0]} is durable, and no copier of this process can persist; make it volatile"
+            )
+        self.ledger = ledger
+        self.inbox = inbox
+        self.clock = clock
+        self.dispatcher = Dispatcher(copiers, inbox)
+        self.tap: Callable[[Effect], None] | None = None
+        """Told of every effect as it goes out; for records."""
+        self.heard: Callable[[Report], None] | None = None
+        """Told of every report before the ledger is."""
+        self._owner = threading.get_ident()
+
+    def poll(self, max_reports: int = 512) -> Poll:
+        """One turn of the loop; feeds at most `max_reports` reports."""
+        self._mine()
+        reports = self.inbox.drain(max_reports)
+        for report in reports:
+            if self.heard is not None:
+                self.heard(report)
+            self.ledger.report(report)
+        self.ledger.tick(self.clock.now())
+        self.pump()
+        verdicts = self.ledger.take_verdicts()
+        return Poll(
+            tuple(verdict for verdict in verdicts if isinstance(verdict, LoadVerdict)),
+            tuple(verdict for verdict in verdicts if isinstance(verdict, JobVerdict)),
+            tuple(verdict for verdict in verdicts if isinstance(verdict, Settlement)),
+            self.ledger.fatal,
+            len(reports),
+        )
+
+    def pump(self) -> None:
+        """Hand out the effects of the requests since the last turn."""
+        self._mine()
+        effects = self.ledger.take_effects()
+        if self.tap is not None:
+            for effect in effects:
+                self.tap(effect)
+        self.dispatcher.give(effects)
+
+    def step_dispatched(self, step: int, leases: Sequence[int]) -> bool | Refusal:
+        self._mine()
+        return self.ledger.step_dispatched(step, leases)
+
+    def step_retired(self, step: int) -> bool | Refusal:
+        """The step is over: what waited for it may start."""
+        self._mine()
+        retired = self.ledger.step_retired(step)
+        if retired:
+            self.dispatcher.step_retired(step)
+        return retired
+
+    def fence(self, rank: int = 0) -> int:
+        """Wait until every copier of this process has proved its work over; returns how many parts that ended.
+
+        Work that still waits for its step was never given to a copier, so a fence says nothing of it: the proof reaches
+        up to the oldest of that.
+        """
+        self._mine()
+        self.pump()
+        ended = 0
+        for name, copier in self.dispatcher.copiers.items():
+            unsent = [work.token.serial - 1 for work in self.dispatcher.waiting if work.copier == name]
+            serial = min((copier.fence(), *unsent))
+            over = self.ledger.fenced(rank, name, serial)
+            ended += 0 if isinstance(over, Refusal) else over
+        return ended
+
+    def _mine(self) -> None:
+        if threading.get_ident() != self._owner:
+            raise RuntimeError(
+                "the engine belongs to the thread that made it; other threads put reports into the inbox"
+            )

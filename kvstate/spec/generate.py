@@ -1,0 +1,133 @@
+"""Prints the tables that run from the data: `make tables`, or `python -m kvstate.spec.generate [--check]`.
+
+What runs must be as fast as what one would write by hand, and it must be the spec. Code that is printed from the data
+and checked in is both: a reader can follow it, an editor and mypy see every state, nothing is parsed at import, and a
+change of the spec shows in the diff as a changed row beside the changed code. `--check` (and a test) says when what is
+checked in is not what the data would print.
+
+The text comes out as `ruff format` would leave it, without needing ruff. Nothing of a machine file gets into code but
+names, numbers and expressions that the loader has taken apart, and titles as docstrings. How the module of one machine
+looks is in `print_table`, the error codes' in `kvstate.errors.generate`; here is what holds them together, and
+the command.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from kvstate.errors.generate import render_errors
+from kvstate.spec.loader import load_spec
+from kvstate.spec.model import Spec
+from kvstate.spec.print_table import HEADER, class_name, print_table, quoted, tuple_lines
+
+ROOT = Path(__file__).resolve().parents[2]
+TABLES = Path("kvstate/machines/tables")
+
+
+def render(spec: Spec) -> dict[str, str]:
+    """The package of tables: file name -> text. The same spec gives the same text, byte for byte."""
+    taken = {"coupling", "__init__"} & {machine.name for machine in spec.machines}
+    if taken:
+        raise ValueError(f"no machine may be called {taken.pop()!r}: the tables have a module of that name")
+    tables = {f"{machine.name}.py": print_table(machine) for machine in spec.machines}
+    return {"__init__.py": _package(spec), "coupling.py": _coupling(spec), **tables}
+
+
+def _package(spec: Spec) -> str:
+    machines = sorted(spec.machines, key=lambda machine: machine.name)
+    lines = [
+        HEADER.format("spec/"),
+        '"""The tables of all machines, by the name of the machine."""',
+        "",
+        "from __future__ import annotations",
+        "",
+        "from kvstate.machines.table import Table",
+        *(f"from kvstate.machines.tables.{machine.name} import {class_name(machine)}" for machine in machines),
+        "",
+        f'SPEC_VERSION = "{spec.version}"',
+        "",
+        "TABLES: dict[str, type[Table]] = {",
+        *(f'    "{machine.name}": {class_name(machine)},' for machine in spec.machines),
+        "}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _coupling(spec: Spec) -> str:
+    relations = [(relation.name, relation.of, relation.to) for relation in spec.relations]
+    acts = [(act.id, act.machine, act.effect, act.act, act.order) for act in spec.acts]
+    lines = [
+        HEADER.format("spec/coupling.toml"),
+        '"""What couples the machines, in the order in which it happens."""',
+        "",
+        "from __future__ import annotations",
+        "",
+        *_listing("RELATIONS: tuple[tuple[str, str, str], ...] = ", [quoted(relation) for relation in relations]),
+        '"""name, of which machine, to which machine"""',
+        "",
+        *_listing(
+            "COUPLINGS: tuple[tuple[str, str, str, str, str, str, bool], ...] = ",
+            [[*quoted((c.id, c.machine, c.effect, c.target, c.event, c.over)), str(c.ask)] for c in spec.couplings],
+        ),
+        '"""id, machine, effect, target machine, its event, over which relation, ask first"""',
+        "",
+        *_listing("ACTS: tuple[tuple[str, str, str, str, str], ...] = ", [quoted(act) for act in acts]),
+        '"""id, machine, effect, act of the ledger, before or after the couplings of the same effect"""',
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _listing(head: str, entries: Sequence[Sequence[str]]) -> list[str]:
+    return tuple_lines(head, [f"({', '.join(entry)})" for entry in entries], broken=bool(entries))
+
+
+# --- The command ----------------------------------------------------------------------------------------------------
+
+
+def outputs(spec: Spec) -> dict[Path, str]:
+    """Every generated file of the project, relative to its root: the tables and the error codes."""
+    tables = {TABLES / name: text for name, text in render(spec).items()}
+    return tables | {Path(name): text for name, text in render_errors().items()}
+
+
+def stale(files: dict[Path, str], root: Path) -> list[Path]:
+    """The files below `root` that are not what the data prints: changed, missing, or of a machine that is gone."""
+    wrong = [path for path, text in files.items() if _read(root / path) != text]
+    return wrong + _left_over(files, root)
+
+
+def _read(path: Path) -> str | None:
+    return path.read_bytes().decode("utf-8", "replace") if path.is_file() else None
+
+
+def _left_over(files: dict[Path, str], root: Path) -> list[Path]:
+    """Modules among the tables that nothing prints any more. The directory is the generator's own."""
+    there = sorted(path.relative_to(root) for path in (root / TABLES).glob("*.py"))
+    return [path for path in there if path not in files]
+
+
+def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
+    parser = argparse.ArgumentParser(prog="python -m kvstate.spec.generate", description="Print the tables from spec/.")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 and name the files that are stale")
+    check: bool = parser.parse_args(arguments).check
+    files = outputs(load_spec())
+    wrong = stale(files, root)
+    if check:
+        for path in wrong:
+            print(f"{path} is not what spec/ says; run `make tables`", file=sys.stderr)
+        return 1 if wrong else 0
+    for path in wrong:
+        if path in files:
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_bytes(files[path].encode())
+        else:
+            (root / path).unlink()
+        print(f"{'wrote' if path in files else 'removed'} {path}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,105 @@
+"""One scenario in play: a real ledger, the physics around it, the names, and what has been said so far."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple
+
+from kvstate.machines.audit import audit
+from kvstate.machines.books import Tables
+from kvstate.machines.config import LedgerConfig
+from kvstate.machines.ledger import Ledger
+from kvstate.machines.messages import Work
+from kvstate.machines.tables import TABLES
+from kvstate.machines.verdicts import Hit, LoadVerdict, Refusal, Verdict
+from kvstate.testing.names import Mistake, Names
+from kvstate.testing.physics import Physics
+from kvstate.testing.telling import Recorder, effect_line, verdict_lines
+
+
+class Line(NamedTuple):
+    """One block of a load: its place in the prefix, where it goes, and whose bytes it should hold then."""
+
+    place: int
+    block: int
+    space: str
+    key: bytes
+
+
+class Play:
+    """The ledger of a scenario and all that stands around it; made by the command `ledger`."""
+
+    def __init__(self, config: LedgerConfig, blocks: list[str], tables: Tables, fired: Counter[str]) -> None:
+        self.ledger = Ledger(config, machines=tables)
+        self.names = Names(self.ledger.books, blocks)
+        self.physics = Physics(self.names)
+        self.recorder = Recorder(self.ledger, self.names, fired)
+        self.hits: dict[int, Hit] = {}
+        """The last hit of each lease."""
+        self.loading: dict[int, list[Line]] = {}
+        self.now = 0.0
+
+    def harvest(self, *, rows: bool) -> list[str]:
+        """What the ledger did since the last time: rows, effects, verdicts, each in its order; and broken laws."""
+        names = self.names
+        fired, self.recorder.lines = self.recorder.lines, []
+        lines = fired if rows else []
+        for effect in self.ledger.take_effects():
+            lines.append(effect_line(names, effect))
+            if isinstance(effect, Work):
+                self.physics.sent(effect)
+        broken: list[str] = []
+        for verdict in self.ledger.take_verdicts():
+            lines += verdict_lines(names, verdict)
+            broken += self._believed(verdict)
+        broken += self.physics.look()
+        if self.ledger.fatal is None:
+            broken += audit(self.ledger)
+        return [f"  {line}" for line in lines] + [f"BROKEN {law}" for law in broken]
+
+    def _believed(self, verdict: Verdict) -> list[str]:
+        """Law L5: what the verdict promises is there."""
+        if not isinstance(verdict, LoadVerdict):
+            return []
+        name = self.names.load(verdict.load)
+        return [
+            f"L5.proceed: {name} promises {line.key.decode()}, {self._in(line.block)}"
+            for line in self.loading.pop(verdict.load, [])
+            if line.place < verdict.blocks and not self.physics.holds(line.block, line.space, line.key)
+        ]
+
+    def found(self, lease: int, hit: Hit) -> list[str]:
+        """Law L9: a hit is a claim on the bytes of exactly that key."""
+        space = self.names.leases[lease].space
+        return [
+            f"BROKEN L9.bytes: {key.decode()} is a hit, {self._in(ref.block)}"
+            for ref, key in zip(hit.blocks, hit.keys, strict=True)
+            if not self.physics.holds(ref.block, space, key)
+        ]
+
+    def _in(self, block: int) -> str:
+        return f"and {self.names.block(block)} holds {self.physics.all_of(block)}"
+
+    def refused(self, answer: Refusal) -> str:
+        return f"refused: {self.names.text(answer.reason)}"
+
+
+class Stage:
+    """What the commands of one file share."""
+
+    def __init__(self, tables: Tables = TABLES) -> None:
+        self.tables = tables
+        self.fired: Counter[str] = Counter()
+        """How often each row has fired, over all ledgers of the file."""
+        self.expects_fatal = False
+        self.current: Play | None = None
+
+    @property
+    def play(self) -> Play:
+        if self.current is None:
+            raise Mistake("there is no ledger yet; a scenario begins with `ledger device=b7,b8 host=h3`")
+        return self.current
+
+    def begin(self, config: LedgerConfig, blocks: list[str]) -> None:
+        """A new ledger, in a new world; what was before is over."""
+        self.current = Play(config, blocks, self.tables, self.fired)

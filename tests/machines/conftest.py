@@ -1,0 +1,32 @@
+"""The shipped spec, each of its machines as a parameter, and one of odd habits, for what the shipped ones avoid."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kvstate.spec.loader import load_machine, load_spec
+from kvstate.spec.model import Machine, Spec
+
+SPEC = load_spec()
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "machine" in metafunc.fixturenames:
+        metafunc.parametrize("machine", SPEC.machines, ids=[machine.name for machine in SPEC.machines])
+
+
+@pytest.fixture(scope="session")
+def spec() -> Spec:
+    return SPEC
+
+
+@pytest.fixture(scope="session")
+def block() -> Machine:
+    return SPEC.machine("block")
+
+
+@pytest.fixture(scope="session")
+def odd() -> Machine:
+    return load_machine(Path(__file__).with_name("odd.toml"), check=False)
