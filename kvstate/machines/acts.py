@@ -29,6 +29,8 @@ ENDINGS = {
     "tell_failed": Ending.FAILED,
     "tell_cancelled": Ending.CANCELLED,
 }
+STAGES = {Kind.STORE: "store", Kind.PERSIST: "store", Kind.FETCH: "fetch", Kind.VERIFY: "verify"}
+"""At which stage a part of a kind goes wrong, where nobody said it."""
 
 
 class Acts:
@@ -63,7 +65,8 @@ class Acts:
             return
         machine, slot = part.owner
         owner = books.jobs[slot] if machine == "offload" else books.batches[slot]
-        owner.failures.extend(self._error(part, failure) for failure in heard.failures or (silent(heard.outcome),))
+        failures = heard.failures or (silent(part.kind, heard.outcome),)
+        owner.failures.extend(self._error(part, failure) for failure in failures)
 
     def _error(self, part: Part, failure: Failure) -> KVError:
         blocks = part.writes or part.reads
@@ -280,10 +283,10 @@ class Acts:
         books.doomed.append(("load", load.slot))
 
 
-def silent(outcome: str) -> Failure:
+def silent(kind: Kind, outcome: str) -> Failure:
     """What stands for a report that gave no reason."""
     code = {Outcome.TIMEOUT: Code.LOAD_TIMEOUT, Outcome.CANCELLED: Code.CANCELLED}.get(Outcome(outcome), Code.UNKNOWN)
-    return Failure(-1, int(code), "fetch", message=f"the worker reported {outcome} and gave no reason")
+    return Failure(-1, int(code), STAGES[kind], message=f"the worker reported {outcome} and gave no reason")
 
 
 def unanswered(deadline: float, now: float, stage: str) -> KVError:

@@ -151,9 +151,12 @@ class Ledger:
 
         A block that is listed twice, has begun another life, has no key or is stored already is dropped and reported.
         """
-        held = self.core.lease(lease) if self.core.admit() is None else self.core.admit()
-        if isinstance(held, Refusal) or held is None:
-            return held or Refusal("the ledger takes no new work")
+        refused = self.core.admit()
+        if refused is not None:
+            return refused
+        held = self.core.lease(lease)
+        if isinstance(held, Refusal):
+            return held
         if not 0 < pool < len(self.books.pools):
             return Refusal(f"there is no pool {pool} below the device")
         until = self.books.now + self.config.offload_for if deadline is None else deadline

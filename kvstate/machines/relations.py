@@ -100,7 +100,9 @@ def batch_slow_keys(books: Books, batch: Batch) -> Iterable[int]:
     """
     bad = set(batch_bad_keys(books, batch))
     slow = [slot for slot in _lines_of(books, batch, (P.FAILED, P.LOST, P.GONE, P.FLYING)) if slot not in bad]
-    return slow or (() if bad else _lines_of(books, batch, (P.STOPPED,)))
+    # The fault is looked for in the parts: a key that has just been condemned for one is not to be found any more.
+    stopped = all(books.parts_state[slot] in (P.LANDED, P.STOPPED) for slot in batch.parts)
+    return _lines_of(books, batch, (P.STOPPED,)) if stopped else slow
 
 
 def _lines_of(books: Books, batch: Batch, states: tuple[int, ...]) -> list[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kvstate.errors import Code, properties_of
+from kvstate.machines.acts import STAGES
 from kvstate.machines.cascade import InvariantError
 from kvstate.machines.core import REPORTS
 from kvstate.machines.messages import BlockRef, Failure, Kind, Outcome, Report, Token
@@ -105,7 +106,8 @@ class Steps(Transfers):
             and books.parts_state[part.slot] not in home
         ]
         for part in over:
-            self.hear(Report(part.token, Outcome.CANCELLED, (Failure(-1, Code.CANCELLED, "fetch", message="fenced"),)))
+            fenced = Failure(-1, Code.CANCELLED, STAGES.get(part.kind, "fetch"), message="fenced")
+            self.hear(Report(part.token, Outcome.CANCELLED, (fenced,)))
         return len(over)
 
     # -- the clock -----------------------------------------------------------------------------------------------------

@@ -172,7 +172,9 @@ class Transfers(Leases):
                 continue
             if not books.current(src) or lease.pins.get(src.block) != NONE:
                 return Refusal(f"block {src.block} gen {src.generation} is not pinned for lease {lease.id} any more")
-            if dst.block in taken or books.pool_of[dst.block] != DEVICE or lease.owned.get(dst.block) != dst.generation:
+            if dst.block in taken:
+                return Refusal(f"block {dst.block} is listed twice; a block is filled once")
+            if books.pool_of[dst.block] != DEVICE or lease.owned.get(dst.block) != dst.generation:
                 return Refusal(
                     f"block {dst.block} gen {dst.generation} is no destination: lease {lease.id} does not own it"
                 )

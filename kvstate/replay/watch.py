@@ -37,6 +37,8 @@ class Watch:
         self.copied = 0
         """Blocks whose copy was reported done."""
         self._lives: dict[Token, tuple[Work, tuple[int, ...]]] = {}
+        self._landed: set[Token] = set()
+        """Copies whose bytes have begun to move; threads add to it, and adding is one step of the interpreter."""
         self._bad: set[tuple[bytes, BlockRef]] = set()
         self._drained: set[int] = set()
         block = ledger.core.ports.block
@@ -59,6 +61,7 @@ class Watch:
         """Bytes are about to move: every block must be in the life that the copy was started on (law L3)."""
         books = self.ledger.books
         whole, lives = self._lives[work.token]
+        self._landed.add(work.token)
         late = False
         for block, generation in zip((*whole.src, *whole.dst), lives, strict=True):
             if books.generation[block] != generation:
@@ -79,8 +82,10 @@ class Watch:
         if slot is None or books.parts_state[slot] not in (P.FLYING, P.LOST):
             return
         work, lives = self._lives.get(report.token, (None, ()))
-        if work is not None and report.outcome == Outcome.DONE and work.kind in (Kind.STORE, Kind.FETCH):
-            self.copied += len(work.src)
+        if work is not None and report.outcome == Outcome.DONE:
+            if report.token not in self._landed:
+                self.violation("L2.identity", f"{work.kind} part {report.token.serial} is done before a byte has moved")
+            self.copied += len(work.src) if work.kind in (Kind.STORE, Kind.FETCH) else 0
         for failure in report.failures:
             self.failures[code_of(failure.code).name] += 1
         if work is not None and report.outcome == Outcome.BROKEN and work.kind in (Kind.FETCH, Kind.VERIFY):
@@ -94,6 +99,7 @@ class Watch:
         if len(self._lives) > 4 * len(tokens) + 100_000:
             oldest = min(tokens, default=self.ledger.books.serial)
             self._lives = {token: life for token, life in self._lives.items() if token.serial >= oldest - 50_000}
+            self._landed = {token for token in self._landed.copy() if token in self._lives}
 
     # -- the ledger ----------------------------------------------------------------------------------------------------
 

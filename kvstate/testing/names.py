@@ -43,6 +43,8 @@ class Names:
         self.newest: dict[str, int] = {}
         self.jobs: dict[int, str] = {}
         self.loads: dict[int, str] = {}
+        self.spaces: dict[int, str] = {}
+        """The namespace of the work that was sent under a serial."""
 
     # -- from numbers --------------------------------------------------------------------------------------------------
 
@@ -112,6 +114,8 @@ class Names:
 
     def text(self, sentence: str) -> str:
         """A sentence of the ledger's with names for its numbers."""
+        ended = {str(number): name for number, name in (*self.jobs.items(), *self.loads.items())}
+        sentence = re.sub(r"^(\d+) is no job", lambda found: f"{ended.get(found[1], found[1])} is no job", sentence)
         sentence = re.sub(r"\blease (\d+)", lambda found: self.lease(int(found[1])), sentence)
         sentence = re.sub(r"\bblock (\d+) gen (\d+)", lambda found: f"{self.block(int(found[1]))}@{found[2]}", sentence)
         sentence = re.sub(r"\bblock (\d+)", lambda found: self.block(int(found[1])), sentence)

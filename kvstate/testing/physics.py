@@ -111,12 +111,13 @@ class Physics:
 
     # -- copies --------------------------------------------------------------------------------------------------------
 
-    def sent(self, work: Work) -> None:
-        """A worker has got this to do."""
-        if work.kind == Kind.STORE and work.attempt == 1:
-            self.handed(work.dst)
-        tenants = {block: self.tenant(block) for block in (*work.src, *work.dst)}
-        self.flights[work.token.serial] = Flight(work, tenants, landed=work.kind == Kind.HOLD)
+    def sent(self, works: list[Work]) -> None:
+        """Workers have got this to do, in one input. What a store fills was given to its job, on all ranks at once."""
+        stores = [work for work in works if work.kind == Kind.STORE and work.attempt == 1]
+        self.handed({block for work in stores for block in work.dst})
+        for work in works:
+            tenants = {block: self.tenant(block) for block in (*work.src, *work.dst)}
+            self.flights[work.token.serial] = Flight(work, tenants, landed=work.kind == Kind.HOLD)
 
     def flight(self, word: str) -> Flight:
         token = self.names.find_token(word)
@@ -157,6 +158,8 @@ class Physics:
         self.contents[work.rank, dst] = content
         if content == NOTHING:
             flight.bad += (Failure(line, int(Code.BLOCK_NOT_FOUND), "fetch"),)
+        elif work.kind == Kind.STORE and content.by and content.key != work.keys[line].decode():
+            self.broken.append(f"L9.bytes: t{work.token.serial} files {content} as {work.keys[line].decode()}")
         before = "" if over == NOTHING else f" (was {shown(over)})"
         return f"{self.names.block(dst)} holds {shown(content)}{before}"
 
@@ -176,7 +179,7 @@ class Physics:
         report = Report(token, outcome, failures)
         if flight is None:
             return report
-        if outcome == Outcome.DONE and not flight.landed:
+        if outcome == Outcome.DONE and not (flight.landed or flight.over):
             raise Mistake(f"{word} has not landed, so it can't be done; land it first")
         flight.over = flight.over or outcome != Outcome.TIMEOUT
         flight.said = report

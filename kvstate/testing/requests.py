@@ -45,9 +45,7 @@ def lookup(stage: Stage, words: Words) -> list[str]:
     play.hits[lease] = hit
     if not hit:
         return [f"{who} misses"]
-    found = ", ".join(
-        f"{key.decode()} in {play.names.ref(ref)}" for key, ref in zip(hit.keys, hit.blocks, strict=True)
-    )
+    found = ", ".join(f"{key.decode()} in {play.names.ref(ref)}" for key, ref in zip(hit.keys, hit.blocks, strict=True))
     below = " ".join(hit.keys[place].decode() for place in hit.below)
     return [
         f"{who} hits {found}: {hit.tokens} tokens" + (f"; to load: {below}" if below else ""),
@@ -85,25 +83,22 @@ def allocate(stage: Stage, words: Words) -> list[str]:
 @command("compute REQUEST BLOCK=KEY...", fewest=2)
 def compute(stage: Stage, words: Words) -> list[str]:
     """The engine computes these bytes into open blocks of the request, in a step that is over at once."""
-    play = stage.play
+    play, lines = stage.play, []
     lease = play.names.find_lease(words.take())
-    return [f"{play.names.block(block)} holds {content}" for block, content in _writes(play, lease, words, land=True)]
-
-
-def _writes(play: Play, lease: int, words: Words, *, land: bool) -> list[tuple[int, Bytes]]:
-    """What the engine writes; it does so only where the ledger says that it may: in open blocks of its own."""
     life = play.names.leases[lease]
-    held = play.ledger.books.leases.get(lease)
-    found: list[tuple[int, Bytes]] = []
     for name, key in words.pairs():
-        block = play.names.find_block(name)
-        state = play.ledger.core.ports.block.state_of(block)
-        if held is None or block not in held.owned or state != "open":
-            raise Mistake(f"{life} does not own {name} as an open block, so no step of it may write there")
-        found.append((block, Bytes(life.space, key, str(life))))
-        if land:
-            play.physics.put(*found[-1])
-    return found
+        if _may_write(play, lease, play.names.find_block(name)):
+            play.physics.put(play.names.find_block(name), Bytes(life.space, key, str(life)))
+            lines.append(f"{name} holds {key}{'' if life.space == COMMON else f' of {life.space}'} by {life}")
+        else:
+            lines.append(f"{life} does not own {name} as an open block, so it writes nothing")
+    return lines
+
+
+def _may_write(play: Play, lease: int, block: int) -> bool:
+    """An engine writes only where the ledger says that it may: in open blocks of the request."""
+    held = play.ledger.books.leases.get(lease)
+    return held is not None and block in held.owned and play.ledger.core.ports.block.state_of(block) == "open"
 
 
 @command("seal REQUEST BLOCK=KEY...", fewest=2)
@@ -211,8 +206,13 @@ def step(stage: Stage, words: Words) -> list[str]:
     play = stage.play
     number = words.number(words.take())
     lease = play.names.find_lease(words.take())
+    life = play.names.leases[lease]
+    pairs = [(play.names.find_block(name), key) for name, key in words.pairs()]
+    for block, _ in pairs:
+        if not _may_write(play, lease, block):
+            raise Mistake(f"{life} does not own {play.names.block(block)} as an open block, so no step may write it")
     tenant = play.physics.tenant
-    writes = tuple((block, tenant(block), content) for block, content in _writes(play, lease, words, land=False))
+    writes = tuple((block, tenant(block), Bytes(life.space, key, str(life))) for block, key in pairs)
     answer = play.ledger.step_dispatched(number, [lease])
     if isinstance(answer, Refusal):
         return [play.refused(answer)]
@@ -242,5 +242,5 @@ def hold(stage: Stage, words: Words) -> list[str]:
     token = play.ledger.hold(lease, refs, deadline=play.now + words.seconds(words.options.get("deadline", "5")))
     if isinstance(token, Refusal):
         return [play.refused(token)]
-    play.physics.sent(Work(token, Kind.HOLD, 0, "engine", 1, tuple(ref.block for ref in refs), (), (), 0))
-    return [f"{play.names.token(token)} holds {play.names.refs(refs)}"]
+    play.physics.sent([Work(token, Kind.HOLD, 0, "engine", 1, tuple(ref.block for ref in refs), (), (), 0)])
+    return [f"{play.names.token(token)} holds {play.names.refs(tuple(dict.fromkeys(refs)))}"]

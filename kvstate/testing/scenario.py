@@ -30,6 +30,7 @@ the field `Rows` names must have fired.
 from __future__ import annotations
 
 import difflib
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -44,6 +45,7 @@ from kvstate.testing.stage import Stage
 
 LINE = "----"
 QUIETLY = "quietly"
+FIELD = re.compile(r"([A-Z][a-z]+): (.+)")
 
 
 class ScenarioError(ValueError):
@@ -111,7 +113,8 @@ def parse(text: str, name: str) -> Scenario:
         said = []
     first = next((place for place, part in enumerate(parts) if isinstance(part, Block)), len(parts))
     head = [part.removeprefix("#").strip() for part in parts[:first] if isinstance(part, str)]
-    fields = dict(line.split(": ", 1) for line in head[1:] if ": " in line and line.split(": ")[0].isalpha())
+    found = [match for line in head[1:] if (match := FIELD.fullmatch(line))]
+    fields = {match[1]: match[2] for match in found}
     return Scenario(name, head[0], fields, "\n".join(head), tuple(parts))
 
 
@@ -154,9 +157,10 @@ def play(scenario: Scenario, *, machines: Tables = TABLES) -> Played:
 
 
 def _end(scenario: Scenario, stage: Stage) -> Iterator[str]:
-    fatal = stage.current.ledger.fatal if stage.current is not None else None
-    if fatal is not None and not stage.expects_fatal:
-        yield f"the ledger is poisoned: {fatal.law}: {fatal.sentence}"
+    current = stage.current
+    fatal = current.ledger.fatal if current is not None else None
+    if current is not None and fatal is not None and not stage.expects_fatal:
+        yield f"the ledger is poisoned: {fatal.law}: {current.names.text(fatal.sentence)}"
     if fatal is None and stage.expects_fatal:
         yield "the ledger should be poisoned in the end, and is not"
     for row in scenario.fields.get("Rows", "").replace(",", " ").split():

@@ -37,6 +37,8 @@ class Play:
         self.hits: dict[int, Hit] = {}
         """The last hit of each lease."""
         self.loading: dict[int, list[Line]] = {}
+        self.complained: set[str] = set()
+        """What has been said of broken laws; it is said once."""
         self.now = 0.0
 
     def harvest(self, *, rows: bool) -> list[str]:
@@ -44,10 +46,9 @@ class Play:
         names = self.names
         fired, self.recorder.lines = self.recorder.lines, []
         lines = fired if rows else []
-        for effect in self.ledger.take_effects():
-            lines.append(effect_line(names, effect))
-            if isinstance(effect, Work):
-                self.physics.sent(effect)
+        effects = self.ledger.take_effects()
+        lines += [effect_line(names, effect) for effect in effects]
+        self.physics.sent([effect for effect in effects if isinstance(effect, Work)])
         broken: list[str] = []
         for verdict in self.ledger.take_verdicts():
             lines += verdict_lines(names, verdict)
@@ -55,7 +56,13 @@ class Play:
         broken += self.physics.look()
         if self.ledger.fatal is None:
             broken += audit(self.ledger)
-        return [f"  {line}" for line in lines] + [f"BROKEN {law}" for law in broken]
+        return [f"  {line}" for line in lines] + self.complain(broken)
+
+    def complain(self, broken: list[str]) -> list[str]:
+        """Lines for laws that were found broken, except those that there were lines for before."""
+        new = [law for law in map(self.names.text, broken) if law not in self.complained]
+        self.complained.update(new)
+        return [f"BROKEN {law}" for law in new]
 
     def _believed(self, verdict: Verdict) -> list[str]:
         """Law L5: what the verdict promises is there."""
@@ -71,11 +78,12 @@ class Play:
     def found(self, lease: int, hit: Hit) -> list[str]:
         """Law L9: a hit is a claim on the bytes of exactly that key."""
         space = self.names.leases[lease].space
-        return [
-            f"BROKEN L9.bytes: {key.decode()} is a hit, {self._in(ref.block)}"
+        broken = [
+            f"L9.bytes: {key.decode()} is a hit, {self._in(ref.block)}"
             for ref, key in zip(hit.blocks, hit.keys, strict=True)
             if not self.physics.holds(ref.block, space, key)
         ]
+        return self.complain(broken)
 
     def _in(self, block: int) -> str:
         return f"and {self.names.block(block)} holds {self.physics.all_of(block)}"

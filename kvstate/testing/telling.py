@@ -77,7 +77,7 @@ def effect_line(names: Names, effect: Effect) -> str:
     space = space_of(names, effect)
     keys = " ".join(names.key(space, key) for key in effect.keys)
     if isinstance(effect, Undo):
-        return f"send {token}: undo, remove {keys} of {' '.join(map(names.block, effect.src))}"
+        return f"send {token}: undo, remove {keys} from {' '.join(map(names.block, effect.src))}"
     way = f"{names.now(effect.src)} -> {names.now(effect.dst)}" if effect.dst else names.now(effect.src)
     if effect.kind == "verify":
         way = f"{names.now(effect.dst)} against {names.now(effect.src)}"
@@ -88,15 +88,15 @@ def effect_line(names: Names, effect: Effect) -> str:
 
 
 def space_of(names: Names, effect: Work | Undo) -> str:
-    """The namespace of the keys of some work: that of whoever owns its part, or of the lease that began it."""
-    books = names.books
-    slot = books.tokens.get(effect.token.serial)
+    """The namespace of the keys of some work: that of the lease that began it. It is remembered for an undo."""
+    books, serial = names.books, effect.token.serial
+    slot = books.tokens.get(serial)
     owner = books.parts[slot].owner if slot is not None else None
-    if owner is None:
-        return ""
-    machine, number = owner
-    lease = books.jobs[number].lease if machine == "offload" else books.loads[books.batches[number].load].lease
-    return names.leases[lease].space if lease in names.leases else ""
+    if owner is not None:
+        machine, number = owner
+        lease = books.jobs[number].lease if machine == "offload" else books.loads[books.batches[number].load].lease
+        names.spaces[serial] = names.leases[lease].space if lease in names.leases else ""
+    return names.spaces.get(serial, "")
 
 
 def verdict_lines(names: Names, verdict: Verdict) -> list[str]:

@@ -76,18 +76,23 @@ def given(stage: Stage, words: Words) -> list[str]:
     words.keyword("in")
     pool = play.names.find_pool(words.take())
     lines = [_store_long_ago(play, key, space, pool) for key in keys]
-    lease = play.ledger.open(space)
-    assert isinstance(lease, int)
-    short = play.ledger.allocate(lease, 10**9)
-    assert isinstance(short, Short)
-    play.ledger.allocate(lease, short.free)
-    play.ledger.finish(lease)
-    play.harvest(rows=False)
-    for block in range(play.ledger.books.config.pools[0].blocks):
-        play.physics.put(block, NOTHING)
+    _clear_the_device(play, space)
     stage.fired.clear()
     stage.fired.update(fired)
     return lines
+
+
+def _clear_the_device(play: Play, space: str) -> None:
+    """Evict what is cached there, and give the blocks back so that the lowest number is handed out first again."""
+    lease = play.ledger.open(space)
+    short = play.ledger.allocate(lease, 10**9) if isinstance(lease, int) else None
+    if isinstance(lease, int) and isinstance(short, Short):
+        grant = play.ledger.allocate(lease, short.free)
+        play.ledger.release(lease, sorted(grant.blocks) if isinstance(grant, Grant) else [])
+        play.ledger.finish(lease)
+    play.harvest(rows=False)
+    for block in range(play.ledger.books.config.pools[0].blocks):
+        play.physics.put(block, NOTHING)
 
 
 def _store_long_ago(play: Play, key: str, space: str, pool: int) -> str:
@@ -113,6 +118,7 @@ def _store_long_ago(play: Play, key: str, space: str, pool: int) -> str:
             play.ledger.report(play.physics.say(f"t{serial}", Outcome.DONE, ()))
     play.ledger.finish(lease)
     play.harvest(rows=False)
+    del play.names.jobs[stored.job]
     return f"{where} holds {key} by {life.request}"
 
 
@@ -271,5 +277,3 @@ def expect(stage: Stage, words: Words) -> list[str]:
     words.keyword("fatal")
     stage.expects_fatal = True
     return ["a poisoned ledger is expected"]
-
-
