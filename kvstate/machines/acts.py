@@ -178,7 +178,7 @@ class Acts:
         ending = ENDINGS[effect]
         errors = tuple(job.failures)
         if ending is Ending.FAILED and not errors:
-            errors = (unanswered(job.deadline, books.now, "store"),)
+            errors = (unanswered(Code.LOAD_TIMEOUT, "store"),)
         keys = job.keys if ending is Ending.COMMITTED else ()
         books.verdicts.append(JobVerdict(job.id, job.lease, ending, keys, errors if ending is Ending.FAILED else ()))
         for slot in job.key_slots:
@@ -269,7 +269,7 @@ class Acts:
             ending, kept, left = Ending.ABORTED, kept[:0], left[:0]
         errors = tuple(error for batch in batches for error in batch.failures) if ending is Ending.RECOMPUTE else ()
         if ending is Ending.RECOMPUTE and not errors:
-            errors = (unanswered(load.deadline, books.now, "fetch"),)
+            errors = (unanswered(load.ended_by, "fetch"),)
         tokens = blocks * books.config.tokens_per_block
         books.verdicts.append(LoadVerdict(load.id, load.lease, ending, tokens, blocks, kept, left, errors))
 
@@ -289,10 +289,7 @@ def silent(kind: Kind, outcome: str) -> Failure:
     return Failure(-1, int(code), STAGES[kind], message=f"the worker reported {outcome} and gave no reason")
 
 
-def unanswered(deadline: float, now: float, stage: str) -> KVError:
-    """Why something ended that nobody reported on: its deadline passed, or it was cancelled before."""
-    if now >= deadline:
-        failure = Failure(-1, int(Code.LOAD_TIMEOUT), stage, message="no answer by the deadline")
-    else:
-        failure = Failure(-1, int(Code.CANCELLED), stage, message="cancelled before its deadline")
-    return KVError.of(failure)
+def unanswered(code: Code, stage: str) -> KVError:
+    """Why something ended that nobody reported on."""
+    reason = "no answer by the deadline" if code is Code.LOAD_TIMEOUT else "called off before its deadline"
+    return KVError.of(Failure(-1, int(code), stage, message=reason))

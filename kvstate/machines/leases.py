@@ -51,16 +51,18 @@ class Leases(Core):
             slot = self._find(lease.namespace, key, (DEVICE,))
             if slot == NONE and (lease.namespace, key) in books.loading:
                 if self._pending(lease.namespace, key):
-                    return Hit(lease.id, (), (), (), 0, pending=True)
+                    return Hit(lease.id, (), (), (), 0, (), pending=True)
                 break
             if slot == NONE:
                 slot = self._find(lease.namespace, key, range(1, len(books.pools)))
             if slot == NONE:
                 break
             found.append((slot, books.keys.blocks[slot]))
+        pinned: list[int] = []
         for slot, block in found:
             if block in (lease.owned if books.pool_of[block] == DEVICE else lease.pins):
                 continue
+            pinned.append(block)
             self.ports.key.signal(slot, K.HIT)
             self.ports.block.signal(block, B.SHARE)
             if books.pool_of[block] == DEVICE:
@@ -69,7 +71,8 @@ class Leases(Core):
                 lease.pins[block] = NONE
         below = tuple(place for place, (_, block) in enumerate(found) if books.pool_of[block] != DEVICE)
         blocks = tuple(books.ref(block) for _, block in found)
-        return Hit(lease.id, blocks, tuple(keys[: len(found)]), below, len(found) * books.config.tokens_per_block)
+        tokens = len(found) * books.config.tokens_per_block
+        return Hit(lease.id, blocks, tuple(keys[: len(found)]), below, tokens, tuple(pinned))
 
     def _find(self, namespace: str, key: bytes, pools: Iterable[int]) -> int:
         """The key in the first of these pools where it is a hit."""
@@ -87,16 +90,17 @@ class Leases(Core):
         return books.now - since < books.config.pending_for
 
     def unpin(self, lease: Lease, hit: Hit) -> bool:
-        """Release what the hit pinned, as far as the lease still has it and no load has taken it over."""
+        """Release what this lookup pinned, as far as the lease still has it and no load has taken it over."""
         books = self.books
-        blocks = [ref for ref in dict.fromkeys(hit.blocks) if books.current(ref)]
-        pins = [ref.block for ref in blocks if lease.pins.get(ref.block, 0) == NONE]
-        self._give_back(lease, [ref.block for ref in blocks if lease.owned.get(ref.block) == ref.generation])
-        for block in reversed(pins):
-            self.ports.block.signal(block, B.RELEASE)
-            del lease.pins[block]
-        for ref in blocks:
-            lease.owned.pop(ref.block, None)
+        mine = {ref.block for ref in hit.blocks if books.current(ref)}.intersection(hit.pinned)
+        owned = [block for block in hit.pinned if block in mine and block in lease.owned]
+        self._give_back(lease, owned)
+        for block in owned:
+            del lease.owned[block]
+        for block in reversed(hit.pinned):
+            if block in mine and lease.pins.get(block, 0) == NONE:
+                self.ports.block.signal(block, B.RELEASE)
+                del lease.pins[block]
         return True
 
     # -- owning blocks -------------------------------------------------------------------------------------------------
@@ -121,8 +125,8 @@ class Leases(Core):
                     if len(victims) == missing:
                         break
             if len(victims) < missing:
-                draining, quarantined = pool.counts[BS.DRAINING], pool.counts[BS.QUARANTINED]
-                return Short(count, len(pool.free) + len(victims), draining, quarantined)
+                coming = pool.counts[BS.DRAINING] + len(pool.evictable) - len(victims)
+                return Short(count, len(pool.free) + len(victims), coming, pool.counts[BS.QUARANTINED])
         for block in victims:
             self.ports.block.signal(block, B.EVICT)
         blocks = [pool.free.pop() for _ in range(count)]
@@ -160,23 +164,23 @@ class Leases(Core):
                 return Refusal(f"block {ref.block} gen {ref.generation} does not belong to lease {lease.id}")
             if ref.block in loading:
                 return Refusal(f"block {ref.block} is being loaded; cancel the load or close the lease")
-        before = self._tally()
         self._give_back(lease, blocks)
         for block in blocks:
             del lease.owned[block]
-        return self._gained(before)
+        return self._gained(blocks)
 
     def close(self, lease: Lease) -> Closed:
-        before = self._tally()
+        blocks = tuple(lease.owned)
         for slot in tuple(lease.loads):
-            self.ports.load.ask(slot, L.ABORT)
-        self._give_back(lease, list(lease.owned))
+            if self.ports.load.ask(slot, L.ABORT):
+                self.books.arm(self.books.now + self.books.config.grace, "load", "lapse", slot)
+        self._give_back(lease, blocks)
         for block in reversed(lease.pins):
             self.ports.block.signal(block, B.RELEASE)
         for slot in lease.steps:
             self.books.step_leases[slot].remove(lease.id)
         del self.books.leases[lease.id]
-        return self._gained(before)
+        return self._gained(blocks)
 
     def _give_back(self, lease: Lease, blocks: Sequence[int]) -> None:
         """Hand the blocks to the steps that the lease is out on, then release them, the last one first."""
@@ -189,9 +193,20 @@ class Leases(Core):
         for block in reversed(blocks):
             self.ports.block.signal(block, B.RELEASE)
 
-    def _tally(self) -> tuple[int, int, int, int]:
-        counts = self.books.pools[DEVICE].counts
-        return counts[BS.FREE], counts[BS.CACHED], counts[BS.DRAINING], counts[BS.QUARANTINED]
-
-    def _gained(self, before: tuple[int, int, int, int]) -> Closed:
-        return Closed(*(now - then for now, then in zip(self._tally(), before, strict=True)))
+    def _gained(self, blocks: Iterable[int]) -> Closed:
+        """What has become of blocks that a lease let go of. A cached one that is still read is on its way, like a
+        draining one: nothing has to be done for it, but it can't be had yet."""
+        free = cached = coming = quarantined = 0
+        for block in blocks:
+            state = self.books.block_state[block]
+            if state == BS.FREE:
+                free += 1
+            elif state == BS.QUARANTINED:
+                quarantined += 1
+            elif state == BS.DRAINING:
+                coming += 1
+            elif state == BS.CACHED:
+                ready = self.ports.block.choose(block, B.EVICT)
+                cached += ready
+                coming += not ready
+        return Closed(free, cached, coming, quarantined)

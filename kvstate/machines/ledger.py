@@ -15,12 +15,15 @@ request from then on. Neither ever leaves the ledger as an exception.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Concatenate, ParamSpec, TypeVar
+from copy import deepcopy
+from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from kvstate.machines import tables
 from kvstate.machines.books import Books, Tables
+from kvstate.machines.canonical import digest
 from kvstate.machines.cascade import ActRow, Coupling, InvariantError
 from kvstate.machines.config import LedgerConfig
+from kvstate.machines.explain import explain
 from kvstate.machines.messages import BlockRef, Effect, Report, Token
 from kvstate.machines.policy import LRU, Policy
 from kvstate.machines.steps import Steps
@@ -56,6 +59,14 @@ def door(
     return through
 
 
+class Snapshot(NamedTuple):
+    """What `Ledger.snapshot` gives. Opaque: only `restore` reads it."""
+
+    books: Books
+    fired: dict[str, list[int]]
+    fatal: Fatal | None
+
+
 class Ledger:
     """See the module. Times are seconds on the caller's clock; blocks are numbered through all pools, device first."""
 
@@ -70,7 +81,8 @@ class Ledger:
     ) -> None:
         self.config = config
         self.books = Books(config, machines, policy)
-        self.core = Steps(self.books, couplings, acts)
+        self._couplings, self._acts = tuple(couplings), tuple(acts)
+        self.core = Steps(self.books, self._couplings, self._acts)
         self.fatal: Fatal | None = None
 
     # -- leases --------------------------------------------------------------------------------------------------------
@@ -92,7 +104,7 @@ class Ledger:
 
     @door
     def unpin(self, hit: Hit) -> bool | Refusal:
-        """Give a hit back that will not be used: its pins below the device, and its device blocks."""
+        """Give a hit back that will not be used: whatever that lookup pinned, on the device and below."""
         held = self.core.lease(hit.lease)
         return held if isinstance(held, Refusal) else self.core.unpin(held, hit)
 
@@ -245,6 +257,32 @@ class Ledger:
     def rest(self) -> list[str]:
         """What keeps the ledger from rest, a sentence each; empty when nothing does."""
         return self.core.rest()
+
+    def explain(self, *, block: int | None = None, work: int | None = None, lease: int | None = None) -> str:
+        """In a sentence, who holds this block, job, load (`work`) or lease, since when, and what would free it.
+
+        Never raises: of what does not exist, it says so.
+        """
+        return explain(self.books, block, work, lease)
+
+    def snapshot(self) -> Snapshot:
+        """All that the ledger remembers; `restore` brings it back, any number of times."""
+        fired = {name: list(port.fired) for name, port in self.core.ports.ports.items()}
+        return Snapshot(deepcopy(self.books), fired, self.fatal)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Be again what the ledger was when `snapshot` was taken. Sinks stay attached."""
+        sinks = {name: port.sink for name, port in self.core.ports.ports.items()}
+        self.books = deepcopy(snapshot.books)
+        self.core = Steps(self.books, self._couplings, self._acts)
+        for name, port in self.core.ports.ports.items():
+            port.sink = sinks[name]
+            port.fired = list(snapshot.fired[name])
+        self.fatal = snapshot.fatal
+
+    def canonical_hash(self) -> str:
+        """The same for two ledgers that will behave alike, whatever numbers they have reached."""
+        return digest(self.books)
 
     def fired(self) -> dict[str, int]:
         """How often each row has fired, by id."""

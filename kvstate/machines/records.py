@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from kvstate.errors import KVError
+from kvstate.errors import Code, KVError
 from kvstate.machines.messages import BlockRef, Kind, Token
 from kvstate.machines.table import Table
 
@@ -104,6 +104,8 @@ class Load:
     """The batch that may commit next: nothing is committed behind a hole."""
     hole: int | None = None
     """The lowest batch that fell."""
+    ended_by: Code = Code.LOAD_TIMEOUT
+    """The code of what nobody reported on, when the wait is over: the deadline came, or the load was called off."""
 
 
 @dataclass(slots=True, eq=False)

@@ -130,8 +130,8 @@ class Steps(Transfers):
         if number in books.job_ids:
             return self.cancel_job(books.jobs[books.job_ids[number]]) or Refusal(f"job {number} is ending already")
         if number in books.load_ids:
-            self.cancel_load(books.loads[books.load_ids[number]])
-            return True
+            load = books.loads[books.load_ids[number]]
+            return self.cancel_load(load) or Refusal(f"load {number} is ending already")
         return Refusal(f"{number} is no job and no load that is under way")
 
     def reset(self) -> int:

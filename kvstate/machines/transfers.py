@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from kvstate.errors import Code
 from kvstate.machines.keybook import NONE
 from kvstate.machines.leases import DEVICE, Leases
 from kvstate.machines.messages import BlockRef
@@ -199,7 +200,11 @@ class Transfers(Leases):
             lease.pins[line.src.block] = batch.slot
             books.loading.setdefault((lease.namespace, line.key), batch.slot)
 
-    def cancel_load(self, load: Load) -> None:
+    def cancel_load(self, load: Load) -> bool:
         """A load is called off by letting its deadline pass now: what can't be had in time is computed."""
-        self.ports.load.ask(load.slot, L.DEADLINE)
+        if load.ended_by is not Code.LOAD_TIMEOUT or not load.live:
+            return False
+        load.ended_by = Code.CANCELLED
+        self.ports.load.signal(load.slot, L.DEADLINE)
         self.books.arm(self.books.now + self.books.config.grace, "load", "lapse", load.slot)
+        return True

@@ -77,11 +77,13 @@ class Refusal(NamedTuple):
 
 
 class Short(NamedTuple):
-    """Not enough blocks: what could be had at once, and what drains and will be free without anybody's doing."""
+    """Not enough blocks: what could be had at once, and what will come without anybody's doing."""
 
     wanted: int
     free: int
+    """Free, or cached and evictable."""
     draining: int
+    """Draining, or cached and still read: theirs to have as soon as a copy or a step has stopped."""
     quarantined: int
 
     def __bool__(self) -> bool:
@@ -99,6 +101,8 @@ class Hit:
     below: tuple[int, ...]
     """The positions whose block is not on the device and has to be loaded."""
     tokens: int
+    pinned: tuple[int, ...] = ()
+    """The blocks that this very lookup pinned; others the lease had before. What `unpin` gives back."""
     pending: bool = False
     """Some of it is being loaded by another; ask again (nothing is pinned)."""
 
@@ -143,8 +147,8 @@ class Closed(NamedTuple):
     free: int
     """Free now."""
     cached: int
-    """Still named by a key; can be evicted at once if nobody reads them."""
+    """Still named by a key; can be evicted at once."""
     draining: int
-    """Free as soon as a copy or a step has stopped."""
+    """Free, or cached and evictable, as soon as a copy or a step has stopped."""
     quarantined: int
     """Free only by proof: a late report or a fence."""

@@ -1,0 +1,155 @@
+"""The canonical form of a ledger: equal for two ledgers that will behave alike, whatever happened before.
+
+Numbers that only ever grow would make every state a new one: tokens, ids of jobs, loads and leases, generations, the
+time. In the canonical form the records of each kind are numbered anew in order of age, a reference says whether it is
+to the present life of its block, and times are distances from now. What has no influence on what comes next (how often
+a row has fired, how many stale reports were counted) is left out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from typing import Any
+
+from kvstate.machines.books import Books
+from kvstate.machines.messages import BlockRef
+from kvstate.machines.records import Batch, Job, Lease, Load, Part
+from kvstate.machines.table import Table
+
+PRECISION = 9
+"""Times are compared in nanoseconds."""
+
+
+def digest(books: Books) -> str:
+    """A hash of the canonical form, in hexadecimal."""
+    return hashlib.sha256(repr(canonical(books)).encode()).hexdigest()
+
+
+def canonical(books: Books) -> tuple[Any, ...]:
+    """See the module. Nested tuples of numbers, strings and bytes."""
+    return _Form(books).whole()
+
+
+class _Form:
+    """Gives every record its new number, then writes everything down with these."""
+
+    def __init__(self, books: Books) -> None:
+        self.books = books
+        self.parts = sorted(books.parts.live(), key=lambda part: part.token.serial)
+        self.jobs = sorted(books.jobs.live(), key=lambda job: job.id)
+        self.batches = sorted(books.batches.live(), key=lambda batch: batch.id)
+        self.loads = sorted(books.loads.live(), key=lambda load: load.id)
+        self.leases = sorted(books.leases.values(), key=lambda lease: lease.id)
+        self.part_number = {part.slot: number for number, part in enumerate(self.parts)}
+        self.job_number = {job.slot: number for number, job in enumerate(self.jobs)}
+        self.batch_number = {batch.slot: number for number, batch in enumerate(self.batches)}
+        self.load_number = {load.slot: number for number, load in enumerate(self.loads)}
+        self.lease_number = {lease.id: number for number, lease in enumerate(self.leases)}
+        self.serials = {part.token.serial: number for number, part in enumerate(self.parts)}
+
+    def whole(self) -> tuple[Any, ...]:
+        books = self.books
+        return (
+            self._columns(books.tables["service"], range(1)),
+            self._blocks(),
+            tuple(sorted(self._key(slot) for slot, name in enumerate(books.keys.names) if name is not None)),
+            tuple(self._lease(lease) for lease in self.leases),
+            tuple(self._job(job) for job in self.jobs),
+            tuple(self._load(load) for load in self.loads),
+            tuple(self._batch(batch) for batch in self.batches),
+            tuple(self._part(part) for part in self.parts),
+            tuple(self._steps()),
+            tuple(self._queue()),
+            tuple(sorted((space, key, self.batch_number[slot]) for (space, key), slot in books.loading.items())),
+            tuple(sorted((space, key, self._when(since)) for (space, key), since in books.pending_since.items())),
+            tuple(sorted(self._timers())),
+            tuple(self._effect(effect) for effect in books.effects),
+            tuple(type(verdict).__name__ for verdict in books.verdicts),
+        )
+
+    def _columns(self, table: Table, slots: Iterable[int]) -> tuple[Any, ...]:
+        """State and variables of these records, without the generation."""
+        columns = [self.books.column(table.name, name) for name in ("state", *table.VARS) if name != "generation"]
+        return tuple(tuple(column[slot] for column in columns) for slot in slots)
+
+    def _record(self, machine: str, slot: int) -> Any:
+        return self._columns(self.books.tables[machine], (slot,))[0]
+
+    def _when(self, time: float) -> float:
+        return round(time - self.books.now, PRECISION)
+
+    def _ref(self, ref: BlockRef) -> tuple[int, bool]:
+        return ref.block, self.books.current(ref)
+
+    def _blocks(self) -> tuple[Any, ...]:
+        books = self.books
+        orders = tuple((tuple(pool.free), tuple(pool.evictable.victims())) for pool in books.pools)
+        return self._columns(books.tables["block"], range(len(books.generation))), orders
+
+    def _key(self, slot: int) -> tuple[Any, ...]:
+        keys = self.books.keys
+        writer = self.books.job_ids.get(keys.writers[slot], -1)
+        return keys.name(slot), keys.state[slot], keys.blocks[slot], self.job_number.get(writer, -1)
+
+    def _lease(self, lease: Lease) -> tuple[Any, ...]:
+        pins = tuple((block, self.batch_number.get(slot, -1)) for block, slot in lease.pins.items())
+        loads = tuple(self.load_number[slot] for slot in lease.loads)
+        steps = tuple(self.part_number[slot] for slot in lease.steps)
+        return lease.namespace, lease.epoch == self.books.epoch, tuple(lease.owned), pins, loads, steps
+
+    def _job(self, job: Job) -> tuple[Any, ...]:
+        names = tuple(self.books.keys.names[slot] for slot in job.key_slots)
+        parts = tuple(self.part_number[slot] for slot in job.parts if slot in self.part_number)
+        lease = self.lease_number.get(job.lease, -1)
+        waits = job.after_step in self.books.steps
+        links = (lease, job.pool, job.srcs, job.dsts, tuple(self._ref(ref) for ref in job.refs), job.keys, names, parts)
+        return self._record("offload", job.slot), links, waits, self._when(job.deadline)
+
+    def _load(self, load: Load) -> tuple[Any, ...]:
+        batches = tuple(self.batch_number[slot] for slot in load.batches)
+        live = tuple(self.batch_number[slot] for slot in load.live)
+        places = (load.positions, load.total, load.turn, load.hole)
+        lease = self.lease_number.get(load.lease, -1)
+        return self._record("load", load.slot), lease, batches, live, places, self._when(load.deadline)
+
+    def _batch(self, batch: Batch) -> tuple[Any, ...]:
+        parts = tuple(self.part_number[slot] for slot in batch.parts if slot in self.part_number)
+        links = (batch.pool, batch.srcs, batch.dsts, batch.left, batch.keys, batch.epoch == self.books.epoch, parts)
+        return self._record("transfer", batch.slot), links, tuple(self._ref(ref) for ref in batch.names)
+
+    def _part(self, part: Part) -> tuple[Any, ...]:
+        numbers = {"offload": self.job_number, "transfer": self.batch_number}
+        owner = None if part.owner is None else (part.owner[0], numbers[part.owner[0]][part.owner[1]])
+        what = (part.kind.value, part.rank, part.copier, part.attempt, owner, part.keys, part.bad)
+        touches = (tuple(part.reads), tuple(part.writes), tuple(self._ref(ref) for ref in part.names))
+        return self._record("part", part.slot), what, touches
+
+    def _steps(self) -> Iterable[tuple[int, tuple[int, ...]]]:
+        for slot in self.books.steps.values():
+            yield self.part_number[slot], tuple(self.lease_number[lease] for lease in self.books.step_leases[slot])
+
+    def _queue(self) -> Iterable[int]:
+        """The queued jobs in order; those that were cancelled while they waited are gone."""
+        slots = (self.books.job_ids.get(number) for number in self.books.queue)
+        return (self.job_number[slot] for slot in slots if slot is not None)
+
+    def _timers(self) -> Iterable[tuple[Any, ...]]:
+        """Those that will still find their record."""
+        numbers = {
+            "part": self.part_number,
+            "offload": self.job_number,
+            "transfer": self.batch_number,
+            "load": self.load_number,
+        }
+        for timer in self.books.timers:
+            if timer.uid != self.books.uid(timer.machine, timer.slot):
+                continue
+            if timer.machine == "key":
+                who: Any = self.books.keys.names[timer.slot]
+            else:
+                who = numbers[timer.machine].get(timer.slot)
+            yield self._when(timer.when), timer.machine, timer.event, repr(who)
+
+    def _effect(self, effect: Any) -> tuple[Any, ...]:
+        return type(effect).__name__, self.serials.get(effect.token.serial, -1)
