@@ -22,7 +22,7 @@ $(READY): pyproject.toml constraints.txt
 	@touch $(READY)
 
 run: $(READY)  ## the main job: replay a generated workload through real copies, with modest chaos
-	$(BIN)/kvstate replay --limit 3000 --device-blocks 1000 --host-blocks 6000 --delay 1:10 \
+	$(BIN)/kvstate replay --limit 3000 --device-blocks 1000 --host-blocks 6000 \
 		--abort 2% --preempt 2% --fail 1% --late 1% --duplicate 1% --lost 0.1% --corrupt 0.2%
 
 test: $(READY) lint types tables-check  ## everything that CI runs

@@ -102,13 +102,17 @@ def _rate(name: str, what: str) -> Decorator:
     "--delay",
     callback=_parsed(settings.parse_delay),
     metavar="MIN:MAX",
-    help="Landings wait so many milliseconds (1:20 with --chaos).",
+    help="Landings wait so many milliseconds (2:60 with any chaos).",
 )
 @click.option("--deterministic", is_flag=True, help="Seeded order and virtual time: one record per seed.")
 @click.option(
     "--break", "break_law", type=click.Choice(settings.LAWS), metavar="LAW", help="Run with a law broken; see below."
 )
-@click.option("--must-race", is_flag=True, help="Fail unless enough happened at the same time to prove something.")
+@click.option(
+    "--must-race/--no-race",
+    default=None,
+    help="Fail unless enough happened at once to prove something; where nothing is said, on with --abort and --late.",
+)
 @click.option("--skip-bad", is_flag=True, help="Count broken lines of the trace and go on.")
 @click.option(
     "--trace-out", type=click.Path(path_type=Path, dir_okay=False), help="Write every decision there, as NDJSON."
@@ -155,7 +159,10 @@ def _config(
             options[name] = preset[name]
     options["fail"] = sum(rate for code, rate in fail if code is None) if fail else preset["fail"]
     options["fail_codes"] = tuple((code, rate) for code, rate in fail if code is not None)
-    options["delay"] = delay or (settings.CHAOS_DELAY_MS if chaos else DEFAULTS.delay)
+    chaotic = any(options[name] for name in settings.RATES) or bool(options["fail_codes"])
+    options["delay"] = delay or (settings.CHAOS_DELAY_MS if chaotic else DEFAULTS.delay)
+    if options["must_race"] is None:
+        options["must_race"] = bool(options["abort"] and options["late"])
     if options["integrity"] is None:
         # A wrong byte in the host pool can only be seen by whoever looks there; without that the run has to fail.
         options["integrity"] = "host" if options["corrupt"] else DEFAULTS.integrity

@@ -56,8 +56,7 @@ class Acts:
         """Keep what the worker said, with block, token and attempt, for whoever owns the part (law L10)."""
         books = self.books
         heard = books.heard
-        if heard is None:
-            return
+        assert heard is not None, f"part {part.token.serial} has {effect} without a report"
         named = [failure for failure in heard.failures if 0 <= failure.line < len(part.names)]
         bad = [failure for failure in named if properties_of(failure.code).condemns]
         part.bad = tuple(dict.fromkeys(failure.line for failure in bad or named))
@@ -89,7 +88,6 @@ class Acts:
     def launch_parts(self, owner: Job | Batch, effect: str) -> None:
         """Send the copies of a job or batch on their way; of an earlier attempt nothing is remembered."""
         self._let_go(owner)
-        owner.parts = []
         if isinstance(owner, Job):
             self._launch(owner, "offload", Kind.STORE, owner.after_step)
         else:
@@ -144,8 +142,6 @@ class Acts:
 
     def undo_persist(self, job: Job, effect: str) -> None:
         """Remove what the job's own parts made durable; a part that was given up carries it until it answers."""
-        if not self.books.pools[job.pool].config.durable:
-            return
         for slot in job.parts:
             part = self.books.parts[slot]
             if part.kind is Kind.PERSIST and self.books.parts_state[slot] != P.LOST:
@@ -190,10 +186,9 @@ class Acts:
     def _let_go(self, owner: Job | Batch) -> None:
         """The owner is over, or starts anew: its parts answer for themselves from here on."""
         for slot in owner.parts:
-            part = self.books.parts.items[slot]
-            if part is not None and part.owner is not None and part.owner[1] == owner.slot:
-                part.owner = None
-                self.books.doom_part(slot)
+            self.books.parts[slot].owner = None
+            self.books.doom_part(slot)
+        owner.parts = []
 
     # -- a batch ends --------------------------------------------------------------------------------------------------
 
@@ -204,18 +199,7 @@ class Acts:
             return
         namespace = books.loads[batch.load].namespace
         for block, key in zip(batch.dsts, batch.keys, strict=True):
-            self.publish(block, namespace, key)
-
-    def publish(self, block: int, namespace: str, key: bytes) -> bool:
-        """Give an active block of the device its key, if no other block has it."""
-        keys = self.books.keys
-        slot = keys.make(0, namespace, key)
-        if not self.ports.key.choose(slot, K.OFFER):
-            return False
-        keys.link(slot, block)
-        self.ports.key.signal(slot, K.OFFER)
-        self.ports.block.signal(block, B.PUBLISH)
-        return True
+            publish(books, self.ports, block, namespace, key)
 
     def strike_left(self, batch: Batch, effect: str) -> None:
         """The lease has left the batch's blocks: a copy may still write them."""
@@ -232,19 +216,19 @@ class Acts:
 
     def advance_turn(self, batch: Batch, effect: str) -> None:
         self.books.loads[batch.load].turn += 1
-        self.unlist(batch)
+        self._unlist(batch)
 
     def note_hole(self, batch: Batch, effect: str) -> None:
         load = self.books.loads[batch.load]
         load.hole = batch.index if load.hole is None else min(load.hole, batch.index)
-        self.unlist(batch)
+        self._unlist(batch)
 
     def note_over(self, batch: Batch, effect: str) -> None:
         self.books.loads[batch.load].live.remove(batch.slot)
-        self.unlist(batch)
+        self._unlist(batch)
         self._let_go(batch)
 
-    def unlist(self, batch: Batch) -> None:
+    def _unlist(self, batch: Batch) -> None:
         """Nobody waits for these keys any more."""
         books = self.books
         namespace = books.loads[batch.load].namespace
@@ -259,7 +243,7 @@ class Acts:
         books = self.books
         batches = [books.batches[slot] for slot in load.batches]
         for batch in batches:
-            self.unlist(batch)
+            self._unlist(batch)
         lines = sum(len(batch.keys) for batch in batches[: load.turn])
         blocks = load.positions[lines] if lines < len(load.positions) else load.total
         ending = Ending.RECOMPUTE if load.turn < len(batches) else Ending.PROCEED
@@ -281,6 +265,17 @@ class Acts:
             lease.loads.remove(load.slot)
         books.doomed.extend(("transfer", slot) for slot in load.batches)
         books.doomed.append(("load", load.slot))
+
+
+def publish(books: Books, ports: Cascade, block: int, namespace: str, key: bytes) -> bool:
+    """Give an active block of the device its key; False, and it stays private, if another block has the key."""
+    slot = books.keys.make(0, namespace, key)
+    if not ports.key.choose(slot, K.OFFER):
+        return False
+    books.keys.link(slot, block)
+    ports.key.signal(slot, K.OFFER)
+    ports.block.signal(block, B.PUBLISH)
+    return True
 
 
 def silent(kind: Kind, outcome: str) -> Failure:

@@ -9,7 +9,7 @@ list (blocks in `free`), the evictable order (`cached`), the counts by state, an
 from __future__ import annotations
 
 from array import array
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
 from heapq import heappop, heappush
 from typing import NamedTuple
@@ -26,11 +26,9 @@ Tables = Mapping[str, type[Table]]
 """The table classes by machine: the generated ones, or interpreted ones of a spec that was changed."""
 
 
-def column(table: Table, name: str) -> array[int]:
-    """One of the table's own columns (not a copy)."""
-    values = table.columns[name]
-    assert isinstance(values, array), f"{table.name}.{name} is no array"
-    return values
+def columns_of(table: Table) -> dict[str, array[int]]:
+    """The table's own columns (not copies), by name."""
+    return {name: values for name, values in table.columns.items() if isinstance(values, array)}
 
 
 class Timer(NamedTuple):
@@ -78,14 +76,16 @@ class Books:
         self.tables: dict[str, Table] = made
         made["service"].add()
         made["block"].extend(total)
-        self.generation = column(made["block"], "generation")
-        self.block_state = column(made["block"], "state")
+        self.columns = {name: columns_of(table) for name, table in made.items()}
+        """Every column of every table, by machine and name: the arrays that the tables work on."""
+        self.generation = self.columns["block"]["generation"]
+        self.block_state = self.columns["block"]["state"]
         self.parts: Roster[Part] = Roster(made["part"])
-        self.parts_state = column(made["part"], "state")
+        self.parts_state = self.columns["part"]["state"]
         self.jobs: Roster[Job] = Roster(made["offload"])
         self.batches: Roster[Batch] = Roster(made["transfer"])
         self.loads: Roster[Load] = Roster(made["load"])
-        self.keys = KeyBook(made["key"], column(made["key"], "state"), len(config.pools), total, self.generation)
+        self.keys = KeyBook(made["key"], self.columns["key"]["state"], len(config.pools), total, self.generation)
 
         self.pool_of = array("B")
         self.pools: list[Pool] = []
@@ -98,8 +98,8 @@ class Books:
         """Serial to slot, for every part on record."""
         self.job_ids: dict[int, int] = {}
         self.load_ids: dict[int, int] = {}
-        self.queue: deque[int] = deque()
-        """Jobs that wait for their turn, by id."""
+        self.queue: OrderedDict[int, None] = OrderedDict()
+        """Jobs that wait for their turn, by id, the next one first."""
         self.steps: dict[int, int] = {}
         """Compute steps under way, by number: the slot of their part."""
         self.step_leases: dict[int, list[int]] = {}
@@ -129,7 +129,7 @@ class Books:
 
     def column(self, machine: str, name: str) -> array[int]:
         """One of a table's own columns (not a copy)."""
-        return column(self.tables[machine], name)
+        return self.columns[machine][name]
 
     def next_id(self) -> int:
         self.last_id += 1
@@ -183,7 +183,7 @@ class Books:
             self.doomed.append(("part", slot))
 
     def sweep(self) -> None:
-        """Drop what was doomed; a record that was named twice, or that has come to life again, is left alone."""
+        """Drop what was doomed. A part can be doomed twice in one input, by its row and by its owner."""
         doomed, self.doomed = self.doomed, []
         for machine, slot in doomed:
             match machine:
@@ -195,10 +195,11 @@ class Books:
                         if slot in self.step_leases:
                             self.leave_step(slot)
                 case "key":
-                    if self.keys.names[slot] is not None and self.keys.absent(slot):
-                        self.keys.drop(slot)
+                    self.keys.drop(slot)
                 case "offload":
-                    del self.job_ids[self.jobs[slot].id]
+                    number = self.jobs[slot].id
+                    del self.job_ids[number]
+                    self.queue.pop(number, None)
                     self.jobs.drop(slot)
                 case "transfer":
                     self.batches.drop(slot)

@@ -2,8 +2,8 @@
 
 Numbers that only ever grow would make every state a new one: tokens, ids of jobs, loads and leases, generations, the
 time. In the canonical form the records of each kind are numbered anew in order of age, a reference says whether it is
-to the present life of its block, and times are distances from now. What has no influence on what comes next (how often
-a row has fired, how many stale reports were counted) is left out.
+to the present life of its block, times are distances from now and steps from the last one. What has no influence on
+what comes next or is told next (how often a row has fired, how many stale reports were counted) is left out.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ import hashlib
 from collections.abc import Iterable
 from typing import Any
 
+from kvstate.errors import KVError
 from kvstate.machines.books import Books
-from kvstate.machines.messages import BlockRef
+from kvstate.machines.messages import BlockRef, Effect, Work
 from kvstate.machines.records import Batch, Job, Lease, Load, Part
 from kvstate.machines.table import Table
+from kvstate.machines.verdicts import Verdict
 
 PRECISION = 9
 """Times are compared in nanoseconds."""
@@ -63,9 +65,9 @@ class _Form:
             tuple(self._queue()),
             tuple(sorted((space, key, self.batch_number[slot]) for (space, key), slot in books.loading.items())),
             tuple(sorted((space, key, self._when(since)) for (space, key), since in books.pending_since.items())),
-            tuple(sorted(self._timers())),
+            tuple(self._timers()),
             tuple(self._effect(effect) for effect in books.effects),
-            tuple(type(verdict).__name__ for verdict in books.verdicts),
+            tuple(self._verdict(verdict) for verdict in books.verdicts),
         )
 
     def _columns(self, table: Table, slots: Iterable[int]) -> tuple[Any, ...]:
@@ -99,24 +101,29 @@ class _Form:
         return lease.namespace, lease.epoch == self.books.epoch, tuple(lease.owned), pins, loads, steps
 
     def _job(self, job: Job) -> tuple[Any, ...]:
-        names = tuple(self.books.keys.names[slot] for slot in job.key_slots)
-        parts = tuple(self.part_number[slot] for slot in job.parts if slot in self.part_number)
         lease = self.lease_number.get(job.lease, -1)
-        waits = job.after_step in self.books.steps
-        links = (lease, job.pool, job.srcs, job.dsts, tuple(self._ref(ref) for ref in job.refs), job.keys, names, parts)
-        return self._record("offload", job.slot), links, waits, self._when(job.deadline)
+        refs = tuple(self._ref(ref) for ref in job.refs)
+        links = (lease, job.pool, job.srcs, job.dsts, refs, job.keys, self._parts(job), self._errors(job.failures))
+        return self._record("offload", job.slot), links, self._step(job.after_step), self._when(job.deadline)
 
     def _load(self, load: Load) -> tuple[Any, ...]:
         batches = tuple(self.batch_number[slot] for slot in load.batches)
         live = tuple(self.batch_number[slot] for slot in load.live)
-        places = (load.positions, load.total, load.turn, load.hole)
+        places = (load.namespace, load.positions, load.total, load.turn, load.hole)
         lease = self.lease_number.get(load.lease, -1)
         return self._record("load", load.slot), lease, batches, live, places, self._when(load.deadline)
 
     def _batch(self, batch: Batch) -> tuple[Any, ...]:
-        parts = tuple(self.part_number[slot] for slot in batch.parts if slot in self.part_number)
-        links = (batch.pool, batch.srcs, batch.dsts, batch.left, batch.keys, batch.epoch == self.books.epoch, parts)
-        return self._record("transfer", batch.slot), links, tuple(self._ref(ref) for ref in batch.names)
+        blocks = (batch.pool, batch.srcs, batch.dsts, batch.left, tuple(self._ref(ref) for ref in batch.names))
+        links = (batch.keys, batch.epoch == self.books.epoch, self._parts(batch), self._errors(batch.failures))
+        return self._record("transfer", batch.slot), blocks, links
+
+    def _parts(self, owner: Job | Batch) -> tuple[int, ...]:
+        return tuple(self.part_number[slot] for slot in owner.parts)
+
+    def _errors(self, errors: Iterable[KVError]) -> tuple[Any, ...]:
+        """What was said, without the token it was said of."""
+        return tuple((int(error.code), error.stage, error.block, error.attempt, error.raw) for error in errors)
 
     def _part(self, part: Part) -> tuple[Any, ...]:
         numbers = {"offload": self.job_number, "transfer": self.batch_number}
@@ -125,31 +132,55 @@ class _Form:
         touches = (tuple(part.reads), tuple(part.writes), tuple(self._ref(ref) for ref in part.names))
         return self._record("part", part.slot), what, touches
 
-    def _steps(self) -> Iterable[tuple[int, tuple[int, ...]]]:
-        for slot in self.books.steps.values():
-            yield self.part_number[slot], tuple(self.lease_number[lease] for lease in self.books.step_leases[slot])
+    def _step(self, number: int) -> int:
+        """How many steps back it was sent down; -1 if it is over, and nothing waits for it."""
+        return self.books.last_step - number if number in self.books.steps else -1
+
+    def _steps(self) -> Iterable[tuple[int, int, tuple[int, ...]]]:
+        for number, slot in self.books.steps.items():
+            leases = tuple(self.lease_number[lease] for lease in self.books.step_leases[slot])
+            yield self._step(number), self.part_number[slot], leases
 
     def _queue(self) -> Iterable[int]:
-        """The queued jobs in order; those that were cancelled while they waited are gone."""
-        slots = (self.books.job_ids.get(number) for number in self.books.queue)
-        return (self.job_number[slot] for slot in slots if slot is not None)
+        return (self.job_number[self.books.job_ids[number]] for number in self.books.queue)
 
     def _timers(self) -> Iterable[tuple[Any, ...]]:
-        """Those that will still find their record."""
+        """Those that will still find their record, in the order in which they fire."""
         numbers = {
             "part": self.part_number,
             "offload": self.job_number,
             "transfer": self.batch_number,
             "load": self.load_number,
         }
-        for timer in self.books.timers:
+        for timer in sorted(self.books.timers):
             if timer.uid != self.books.uid(timer.machine, timer.slot):
                 continue
             if timer.machine == "key":
                 who: Any = self.books.keys.names[timer.slot]
             else:
-                who = numbers[timer.machine].get(timer.slot)
-            yield self._when(timer.when), timer.machine, timer.event, repr(who)
+                who = numbers[timer.machine][timer.slot]
+            yield self._when(timer.when), timer.machine, timer.event, who
 
-    def _effect(self, effect: Any) -> tuple[Any, ...]:
-        return type(effect).__name__, self.serials.get(effect.token.serial, -1)
+    # -- what waits to go out ------------------------------------------------------------------------------------------
+
+    def _effect(self, effect: Effect) -> tuple[Any, ...]:
+        part = self.serials.get(effect.token.serial, -1)
+        what = effect._replace(after_step=self._step(effect.after_step)) if isinstance(effect, Work) else effect
+        return type(effect).__name__, part, what[1:]
+
+    def _verdict(self, verdict: Verdict) -> tuple[Any, ...]:
+        told = [self._told(name, value) for name, value in verdict._asdict().items()]
+        return type(verdict).__name__, *told
+
+    def _told(self, name: str, value: Any) -> Any:
+        match name:
+            case "load":
+                return self.load_number.get(self.books.load_ids.get(value, -1), -1)
+            case "lease":
+                return self.lease_number.get(value, -1)
+            case "job":
+                return -1
+            case "errors":
+                return self._errors(value)
+            case _:
+                return value

@@ -11,13 +11,14 @@ What is not here: any knowledge of a particular machine beyond the three views t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, TypeVar
 
 from kvstate.machines.books import BlockViews, Books
 from kvstate.machines.relations import RELATIONS
 from kvstate.machines.table import REFUSED, Table
 
+T = TypeVar("T")
 Step = Callable[[int], None]
 Sink = Callable[[str, int, str, int, int], None]
 """Told of every row that fires: machine, uid of the record, row id, state before, state after."""
@@ -169,8 +170,13 @@ class Cascade:
         self.service = self.ports["service"]
 
     def wire(self, couplings: Iterable[Coupling], acts: Iterable[ActRow], doer: object) -> None:
-        """Bind every effect to what follows from it; an unknown name is an error here, not in the middle of a race."""
+        """Bind every effect to what follows from it.
+
+        Errors: `ValueError` for an unknown name, here and not in the middle of a race.
+        """
         couplings, acts = tuple(couplings), tuple(acts)
+        for line, machine in [(row.id, row.machine) for row in couplings] + [(row.id, row.machine) for row in acts]:
+            known(line, "machine", machine, self.ports)
         for port in self.ports.values():
             steps: dict[str, list[Step]] = {}
             for effect in {effect for effects in port.table.EFFECTS for effect in effects}:
@@ -189,7 +195,9 @@ class Cascade:
         return rosters[machine] if machine in rosters else range(2**62)
 
     def _act(self, row: ActRow, doer: object) -> Step:
-        act, records, effect = getattr(doer, row.act), self._records(row.machine), row.effect
+        act, records, effect = getattr(doer, row.act, None), self._records(row.machine), row.effect
+        if not callable(act):
+            raise ValueError(f"{row.id} names an act {row.act!r}, and the ledger can't do that")
 
         def step(slot: int) -> None:
             act(records[slot], effect)
@@ -197,8 +205,10 @@ class Cascade:
         return step
 
     def _couple(self, row: Coupling) -> Step:
-        port, books, relation = self.ports[row.target], self.books, RELATIONS[row.over]
-        event, records = port.events[row.event], self._records(row.machine)
+        books, records = self.books, self._records(row.machine)
+        relation = known(row.id, "relation", row.over, RELATIONS)
+        port = known(row.id, "machine", row.target, self.ports)
+        event = known(row.id, f"event of {row.target}", row.event, port.events)
         fire = port.ask if row.ask else port.signal
 
         def step(slot: int) -> None:
@@ -206,3 +216,10 @@ class Cascade:
                 fire(target, event)
 
         return step
+
+
+def known(row: str, what: str, name: str, among: Mapping[str, T]) -> T:
+    """What a line of `coupling.toml` names. Errors: `ValueError`, a sentence, if there is no such thing."""
+    if name not in among:
+        raise ValueError(f"{row} names {name!r}, and there is no such {what}; there are {', '.join(sorted(among))}")
+    return among[name]

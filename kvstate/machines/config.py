@@ -69,5 +69,5 @@ class LedgerConfig:
                 raise ConfigError(f"{name}: {getattr(self, name)} is too small; it must be at least 1")
         for field in fields(self):
             value = getattr(self, field.name)
-            if isinstance(value, float) and not 0 <= value < float("inf"):
+            if field.type == "float" and not 0 <= value < float("inf"):
                 raise ConfigError(f"{field.name}: {value} is not a number of seconds")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import inf
 
 from kvstate.machines.acts import Acts
 from kvstate.machines.books import Books
 from kvstate.machines.cascade import ActRow, Cascade, Coupling
-from kvstate.machines.messages import Report, Token
+from kvstate.machines.messages import Outcome, Report
 from kvstate.machines.tables.offload import Event as O
 from kvstate.machines.tables.part import Event as P
 from kvstate.machines.tables.service import Event as S
@@ -33,6 +34,10 @@ class Core:
             return None
         return Refusal(f"the ledger is {self.ports.service.state_of(0)} and takes no new work")
 
+    def endless(self, deadline: float) -> Refusal | None:
+        """Every wait ends by the clock (law L7): a deadline is a time that comes."""
+        return None if deadline < inf else Refusal(f"a deadline of {deadline} never comes; give one that does")
+
     def hear(self, report: Report) -> None:
         """Answer a report on a part that is on record."""
         books = self.books
@@ -45,16 +50,13 @@ class Core:
         books = self.books
         while books.at_once or books.doomed:
             while books.at_once:
-                token: Token = books.at_once.popleft()
-                if token.serial in books.tokens:
-                    self.hear(Report(token, "done"))
+                self.hear(Report(books.at_once.popleft(), Outcome.DONE))
             books.sweep()
             self.start_jobs()
 
     def start_jobs(self) -> None:
-        """Start queued jobs in order while there is room; one that was cancelled meanwhile is passed over."""
+        """Start queued jobs in order while there is room."""
         books = self.books
         while books.queue and len(books.job_ids) - len(books.queue) < books.config.max_jobs:
-            slot = books.job_ids.get(books.queue.popleft())
-            if slot is not None:
-                self.ports.job.ask(slot, O.START)
+            number, _ = books.queue.popitem(last=False)
+            self.ports.job.signal(books.job_ids[number], O.START)

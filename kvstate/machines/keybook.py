@@ -80,14 +80,10 @@ class KeyBook:
             self.block_key[block] = NONE
             self.blocks[slot] = NONE
 
-    def absent(self, slot: int) -> bool:
-        return self.state[slot] == self.table.INITIAL
-
     def drop(self, slot: int) -> None:
         """Forget an absent key; its slot is used again."""
-        name = self.names[slot]
-        assert name is not None, f"key slot {slot} is dropped twice"
-        pool, namespace, key = name
+        pool, namespace, key = self.name(slot)
+        assert self.state[slot] == self.table.INITIAL, f"key slot {slot} is dropped while its key is in use"
         del self.index[pool][namespace, key]
         self.names[slot] = None
         self.writers[slot] = 0

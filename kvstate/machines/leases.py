@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from kvstate.machines.acts import publish
 from kvstate.machines.core import Core
 from kvstate.machines.keybook import NONE
 from kvstate.machines.messages import BlockRef
@@ -46,8 +47,10 @@ class Leases(Core):
 
     def lookup(self, lease: Lease, keys: Sequence[bytes]) -> Hit | Refusal:
         books = self.books
-        found: list[tuple[int, int]] = []
+        found: dict[bytes, tuple[int, int]] = {}
         for key in keys if lease.epoch == books.epoch else ():
+            if key in found:  # a key stands for all before it, too: twice in one prefix is a slip, and shorter is safe
+                break
             slot = self._find(lease.namespace, key, (DEVICE,))
             if slot == NONE and (lease.namespace, key) in books.loading:
                 if self._pending(lease.namespace, key):
@@ -57,9 +60,9 @@ class Leases(Core):
                 slot = self._find(lease.namespace, key, range(1, len(books.pools)))
             if slot == NONE:
                 break
-            found.append((slot, books.keys.blocks[slot]))
+            found[key] = (slot, books.keys.blocks[slot])
         pinned: list[int] = []
-        for slot, block in found:
+        for slot, block in found.values():
             if block in (lease.owned if books.pool_of[block] == DEVICE else lease.pins):
                 continue
             pinned.append(block)
@@ -69,10 +72,10 @@ class Leases(Core):
                 lease.owned[block] = books.generation[block]
             else:
                 lease.pins[block] = NONE
-        below = tuple(place for place, (_, block) in enumerate(found) if books.pool_of[block] != DEVICE)
-        blocks = tuple(books.ref(block) for _, block in found)
+        below = tuple(place for place, (_, block) in enumerate(found.values()) if books.pool_of[block] != DEVICE)
+        blocks = tuple(books.ref(block) for _, block in found.values())
         tokens = len(found) * books.config.tokens_per_block
-        return Hit(lease.id, blocks, tuple(keys[: len(found)]), below, tokens, tuple(pinned))
+        return Hit(lease.id, blocks, tuple(found), below, tokens, tuple(pinned))
 
     def _find(self, namespace: str, key: bytes, pools: Iterable[int]) -> int:
         """The key in the first of these pools where it is a hit."""
@@ -118,15 +121,18 @@ class Leases(Core):
         pool = self.books.pools[pool_index]
         missing = count - len(pool.free)
         victims: list[int] = []
+        stuck = 0
         if missing > 0:
             for block in pool.evictable.victims():
                 if self.ports.block.choose(block, B.EVICT):
                     victims.append(block)
                     if len(victims) == missing:
                         break
+                else:
+                    stuck += self._given_up(block)
             if len(victims) < missing:
-                coming = pool.counts[BS.DRAINING] + len(pool.evictable) - len(victims)
-                return Short(count, len(pool.free) + len(victims), coming, pool.counts[BS.QUARANTINED])
+                coming = pool.counts[BS.DRAINING] + len(pool.evictable) - len(victims) - stuck
+                return Short(count, len(pool.free) + len(victims), coming, pool.counts[BS.QUARANTINED] + stuck)
         for block in victims:
             self.ports.block.signal(block, B.EVICT)
         blocks = [pool.free.pop() for _ in range(count)]
@@ -150,7 +156,8 @@ class Leases(Core):
             self.ports.block.signal(ref.block, B.SEAL)
         if lease.epoch != self.books.epoch:
             return (False,) * len(refs)
-        return tuple(self.acts.publish(ref.block, lease.namespace, key) for ref, key in zip(refs, keys, strict=True))
+        pairs = zip(refs, keys, strict=True)
+        return tuple(publish(self.books, self.ports, ref.block, lease.namespace, key) for ref, key in pairs)
 
     # -- letting go ----------------------------------------------------------------------------------------------------
 
@@ -193,9 +200,18 @@ class Leases(Core):
         for block in reversed(blocks):
             self.ports.block.signal(block, B.RELEASE)
 
+    def _given_up(self, block: int) -> bool:
+        """Is nobody who still touches the block expected to report?"""
+        books = self.books
+        readers = books.column("block", "readers")[block] + books.column("block", "writers")[block]
+        return books.column("block", "lost")[block] == readers
+
     def _gained(self, blocks: Iterable[int]) -> Closed:
-        """What has become of blocks that a lease let go of. A cached one that is still read is on its way, like a
-        draining one: nothing has to be done for it, but it can't be had yet."""
+        """What has become of blocks that a lease let go of.
+
+        A cached one that is still read is on its way like a draining one: nothing has to be done for it, but it can't
+        be had yet. If all who read it were given up, it is as good as in quarantine.
+        """
         free = cached = coming = quarantined = 0
         for block in blocks:
             state = self.books.block_state[block]
@@ -206,7 +222,10 @@ class Leases(Core):
             elif state == BS.DRAINING:
                 coming += 1
             elif state == BS.CACHED:
-                ready = self.ports.block.choose(block, B.EVICT)
-                cached += ready
-                coming += not ready
+                if self.ports.block.choose(block, B.EVICT):
+                    cached += 1
+                elif self._given_up(block):
+                    quarantined += 1
+                else:
+                    coming += 1
         return Closed(free, cached, coming, quarantined)

@@ -89,8 +89,6 @@ class Load:
     id: int
     lease: int
     namespace: str
-    first: int
-    """How many blocks of the prefix the lease held before; the verdict counts on from there."""
     positions: tuple[int, ...]
     """The place in the prefix of each line, over all batches."""
     total: int
@@ -159,9 +157,6 @@ class Roster(Generic[R]):
         record = self.items[slot]
         assert record is not None, f"slot {slot} holds no record"
         return record
-
-    def holds(self, slot: int, record: R) -> bool:
-        return self.items[slot] is record
 
     def drop(self, slot: int) -> None:
         self.items[slot] = None

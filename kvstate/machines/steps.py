@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from kvstate.errors import Code, properties_of
 from kvstate.machines.acts import STAGES
 from kvstate.machines.cascade import InvariantError
-from kvstate.machines.core import REPORTS
 from kvstate.machines.messages import BlockRef, Failure, Kind, Outcome, Report, Token
 from kvstate.machines.records import Lease, Part
 from kvstate.machines.tables.block import Event as B
@@ -20,6 +19,9 @@ from kvstate.machines.verdicts import Refusal
 
 ENGINE = "engine"
 """The copier name of parts that no copier runs: steps and holds."""
+
+
+OUTCOMES = frozenset(Outcome)
 
 
 class Steps(Transfers):
@@ -54,6 +56,9 @@ class Steps(Transfers):
         return True
 
     def hold(self, lease: Lease, refs: Sequence[BlockRef], deadline: float) -> Token | Refusal:
+        endless = self.endless(deadline)
+        if endless is not None:
+            return endless
         blocks = tuple(dict.fromkeys(ref.block for ref in refs))
         for ref in refs:
             if lease.owned.get(ref.block) != ref.generation or not self.ports.block.choose(ref.block, B.HOLD):
@@ -80,7 +85,7 @@ class Steps(Transfers):
         minted = token.incarnation < books.config.incarnation or (
             token.incarnation == books.config.incarnation and 0 < token.serial <= books.serial
         )
-        if not minted or report.outcome not in REPORTS or report.outcome not in set(Outcome):
+        if not minted or report.outcome not in OUTCOMES:
             books.unknown += 1
             return
         if token.incarnation < books.config.incarnation or token.serial not in books.tokens:
@@ -105,7 +110,7 @@ class Steps(Transfers):
             and part.token.serial <= serial
             and books.parts_state[part.slot] not in home
         ]
-        for part in over:
+        for part in sorted(over, key=lambda part: part.token):
             fenced = Failure(-1, Code.CANCELLED, STAGES.get(part.kind, "fetch"), message="fenced")
             self.hear(Report(part.token, Outcome.CANCELLED, (fenced,)))
         return len(over)
@@ -139,7 +144,7 @@ class Steps(Transfers):
         books.epoch += 1
         dropped = 0
         for index in books.keys.index:
-            for slot in tuple(index.values()):
+            for slot in sorted(index.values(), key=books.keys.blocks.__getitem__):
                 dropped += self.ports.key.ask(slot, K.RESET)
         for slot in tuple(books.job_ids.values()):
             self.ports.job.ask(slot, O.CANCEL)

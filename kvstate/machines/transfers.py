@@ -41,6 +41,9 @@ class Transfers(Leases):
         books = self.books
         if lease.epoch != books.epoch:
             return Refusal(f"lease {lease.id} is from before the reset: it may finish, but not store")
+        endless = self.endless(deadline)
+        if endless is not None:
+            return endless
         wanted: dict[int, tuple[BlockRef, bytes]] = {}
         dropped: list[Dropped] = []
         for ref in refs:
@@ -58,7 +61,7 @@ class Transfers(Leases):
                 "nothing to store: " + ("; ".join(f"block {d.ref.block}: {d.reason}" for d in dropped) or "no blocks")
             )
         job = self._accept(lease, tuple(wanted.values()), tuple(dsts), pool, deadline)
-        books.queue.append(job.id)
+        books.queue[job.id] = None
         self.start_jobs()
         return Stored(job.id, job.refs, tuple(dropped))
 
@@ -74,6 +77,8 @@ class Transfers(Leases):
             return "its generation is over: the block was freed or given to another"
         if ref.block in wanted:
             return "listed twice"
+        if books.pool_of[ref.block] != DEVICE:
+            return "it is not on the device"
         slot = books.keys.block_key[ref.block]
         if slot == NONE:
             return "no key names it"
@@ -102,10 +107,10 @@ class Transfers(Leases):
         books, ports = self.books, self.ports
         refs, keys = tuple(ref for ref, _ in lines), tuple(key for _, key in lines)
         key_slots = tuple(books.keys.make(pool, lease.namespace, key) for key in keys)
-        pending = [step for step in books.steps if step > 0]
         job = Job(
             books.jobs.slot(parts=self.parts_of(len(lines))), books.next_id(), lease.id, pool,
-            tuple(ref.block for ref in refs), dsts, refs, keys, key_slots, max(pending, default=0), deadline, books.now,
+            tuple(ref.block for ref in refs), dsts, refs, keys, key_slots, max(books.steps, default=0), deadline,
+            books.now,
         )  # fmt: skip
         books.jobs.put(job.slot, job)
         books.job_ids[job.id] = job.slot
@@ -128,6 +133,9 @@ class Transfers(Leases):
 
     def load(self, lease: Lease, hit: Hit, into: Sequence[BlockRef], deadline: float) -> Started | Refusal:
         books = self.books
+        endless = self.endless(deadline)
+        if endless is not None:
+            return endless
         lines = self._lines(lease, hit, into)
         if isinstance(lines, Refusal):
             return lines
@@ -139,7 +147,7 @@ class Transfers(Leases):
                 chunks.append([])
             chunks[-1].append(line)
         load = Load(
-            books.loads.slot(batches=len(chunks)), books.next_id(), lease.id, lease.namespace, lines[0].place,
+            books.loads.slot(batches=len(chunks)), books.next_id(), lease.id, lease.namespace,
             tuple(line.place for line in lines), len(hit.blocks), deadline, books.now,
         )  # fmt: skip
         books.loads.put(load.slot, load)
@@ -170,12 +178,12 @@ class Transfers(Leases):
         for place, dst in zip(hit.below, into, strict=False):
             src = hit.blocks[place]
             if src.block in lines:
-                continue
+                return Refusal(f"block {src.block} is listed twice in the hit; a block is loaded once")
             if not books.current(src) or lease.pins.get(src.block) != NONE:
                 return Refusal(f"block {src.block} gen {src.generation} is not pinned for lease {lease.id} any more")
             if dst.block in taken:
                 return Refusal(f"block {dst.block} is listed twice; a block is filled once")
-            if books.pool_of[dst.block] != DEVICE or lease.owned.get(dst.block) != dst.generation:
+            if lease.owned.get(dst.block) != dst.generation:
                 return Refusal(
                     f"block {dst.block} gen {dst.generation} is no destination: lease {lease.id} does not own it"
                 )
@@ -202,7 +210,7 @@ class Transfers(Leases):
 
     def cancel_load(self, load: Load) -> bool:
         """A load is called off by letting its deadline pass now: what can't be had in time is computed."""
-        if load.ended_by is not Code.LOAD_TIMEOUT or not load.live:
+        if not self.ports.load.choose(load.slot, L.ABORT):  # it has been told
             return False
         load.ended_by = Code.CANCELLED
         self.ports.load.signal(load.slot, L.DEADLINE)

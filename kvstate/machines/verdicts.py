@@ -85,6 +85,7 @@ class Short(NamedTuple):
     draining: int
     """Draining, or cached and still read: theirs to have as soon as a copy or a step has stopped."""
     quarantined: int
+    """Quarantined, or cached and read only by what was given up: to be had by proof alone."""
 
     def __bool__(self) -> bool:
         return False
@@ -151,4 +152,4 @@ class Closed(NamedTuple):
     draining: int
     """Free, or cached and evictable, as soon as a copy or a step has stopped."""
     quarantined: int
-    """Free only by proof: a late report or a fence."""
+    """To be had by proof alone: a late report or a fence."""

@@ -47,8 +47,9 @@ CHAOS: Final[dict[str, float]] = {
     "corrupt": 0.005,
 }
 """The rates of `--chaos`. An option that is given beside it wins."""
-CHAOS_DELAY_MS: Final = (1.0, 20.0)
-"""The delay of landings of `--chaos`: copies have to be slow for anything to happen while one is in flight."""
+CHAOS_DELAY_MS: Final = (2.0, 60.0)
+"""The delay of landings where there is chaos and nothing else is said: copies have to be slow for anything to happen
+while one is in flight."""
 
 
 class ConfigError(ValueError):

@@ -23,8 +23,6 @@ __all__ = ["ReplayResult", "run"]
 ENTERS_QUARANTINE = ("B22", "B27", "B36", "B39", "B42", "B63")
 AUDITS = 12
 """So often are the books audited during a run, and once at the end."""
-FENCE_SHARE = 0.02
-"""A fence is made when so much of a pool is in quarantine; an engine would synchronise its streams."""
 HOME_SECONDS = 60.0
 """All must be at rest so long after the last request, or what is left is a leak."""
 
@@ -82,21 +80,12 @@ def _play(player: Player, requests: Iterator[Request], total: int | None, progre
         if number % 64 == 0:
             progress(number, total)
             player.watch.forget_lives()
-            _relieve(player)
+            player.relieve()
         if number % every == 0:
             player.watch.audit()
-        if player.ledger.fatal is not None:
+        if player.stalled or player.ledger.fatal is not None:
             break
     progress(player.admitted, total)
-
-
-def _relieve(player: Player) -> None:
-    """What is in quarantine leaves it by proof alone; get the proof when it costs too much of a pool."""
-    for pool in player.ledger.books.pools:
-        if pool.counts[B.QUARANTINED] > FENCE_SHARE * pool.config.blocks:
-            player.stack.engine.fence()
-            player.stack.note("fence")
-            return
 
 
 def _bring_home(player: Player) -> None:
@@ -169,18 +158,18 @@ def _judge(config: ReplayConfig, stack: Stack, result: ReplayResult) -> None:
     if result.quarantined_after_fence:
         problems.append(f"{result.quarantined_after_fence} blocks are in quarantine after the final fence")
     if config.must_race:
-        problems.extend(_no_race(result))
+        problems.extend(_no_race(config, result))
     result.problems = problems
 
 
-def _no_race(result: ReplayResult) -> Iterator[str]:
-    """A run in which little happened at once proves nothing. Short runs are asked for less, in proportion."""
-    least = min(100, result.requests // 39)
+def _no_race(config: ReplayConfig, result: ReplayResult) -> Iterator[str]:
+    """A run in which little happened at once proves nothing. Short or mild runs are asked for less, in proportion."""
+    requests = result.requests
     wanted = {
-        "max_inflight_jobs": min(50, result.requests // 78),
-        "aborts_while_copying": least,
-        "reuses_after_drain": least,
-        "late_landings": least,
+        "max_inflight_jobs": min(50, requests // 78),
+        "aborts_while_copying": min(100, int(requests * config.abort * 0.6)),
+        "reuses_after_drain": min(100, requests // 39),
+        "late_landings": min(100, int(requests * config.late * 1.3)),
     }
     for name, number in wanted.items():
         if getattr(result, name) < number:

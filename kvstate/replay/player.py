@@ -18,19 +18,11 @@ from random import Random
 from kvstate.machines.messages import BlockRef
 from kvstate.machines.tables.block import State as B
 from kvstate.machines.verdicts import Ending, Grant, Hit, JobVerdict, LoadVerdict, Short
+from kvstate.replay import plays
 from kvstate.replay.compute import Compute
 from kvstate.replay.config import ReplayConfig
 from kvstate.replay.content import poison_many
-from kvstate.replay.plays import (
-    LOAD_SECONDS,
-    NAMESPACE,
-    TOKENS_PER_ADMISSION,
-    TOKENS_PER_BLOCK,
-    TRIES,
-    WAITING,
-    Play,
-    key_of,
-)
+from kvstate.replay.plays import Play, key_of
 from kvstate.replay.result import ReplayResult
 from kvstate.replay.stack import Stack
 from kvstate.replay.trace import Request
@@ -56,12 +48,17 @@ class Player:
         self.unique: set[int] = set()
         self.draining: list[int] = []
         self.untold: set[int] = set()
+        self.stalled = False
+        """Requests wait, and nothing moves any more: the run is over."""
+        self.stuck = False
+        """Somebody found no room while blocks were in quarantine."""
 
     # -- the loop ------------------------------------------------------------------------------------------------------
 
     def play(self, request: Request) -> None:
         """Admit one request, after what was preempted and while not too many wait."""
-        while len(self.waiting) >= WAITING:
+        since = self.stack.clock.now()
+        while len(self.waiting) >= plays.WAITING and not self._stalled(since):
             self.turn(wait=True)
         while self.again:
             self._arrive(self.again.popleft())
@@ -73,6 +70,7 @@ class Player:
         stack, result = self.stack, self.result
         if wait:
             self.compute.retire(keep=max(0, len(self.compute.steps) - 1))
+            self.relieve()
             stack.wait()
         done = stack.poll()
         for load in done.loads:
@@ -80,8 +78,8 @@ class Player:
         for job in done.jobs:
             self._stored(job)
         for play in list(self.waiting.values()):
-            if play.hit is None:
-                self._look_up(play)
+            if play.hit is None and not self._look_up(play):
+                break  # no room for the oldest: those behind it wait their turn, or it would never come
         while self.decoding and self.decoding[0].ends_at <= self.admitted:
             self._end(self.decoding.popleft(), self.ledger.finish)
         books = self.ledger.books
@@ -89,14 +87,34 @@ class Player:
         result.max_inflight_jobs = max(result.max_inflight_jobs, inflight)
         stack.engine.pump()
 
+    def _stalled(self, since: float) -> bool:
+        """Has nothing come to its end for so long that nothing ever will, or has the ledger been poisoned?"""
+        if self.ledger.fatal is None and self.stack.clock.now() - since < plays.STALLED_SECONDS:
+            return False
+        if self.ledger.fatal is None and not self.stalled:
+            self.watch.violation("L11.progress", f"{len(self.waiting)} requests wait, and nothing has moved for long")
+        self.stalled = True
+        return True
+
+    def relieve(self) -> None:
+        """What nobody reports on any more comes home by proof alone; get the proof when it costs too much.
+
+        An engine would synchronise its streams here.
+        """
+        pools = self.ledger.books.pools
+        costly = any(pool.counts[B.QUARANTINED] > plays.FENCE_SHARE * pool.config.blocks for pool in pools)
+        if self.stuck or costly:
+            self.stuck = False
+            self.stack.engine.fence()
+            self.stack.note("fence")
+
     def drain(self) -> None:
         """No more requests: let all that lives come to its end."""
-        while self.waiting or self.again:
+        since = self.stack.clock.now()
+        while (self.waiting or self.again) and not self._stalled(since):
             while self.again:
                 self._arrive(self.again.popleft())
             self.turn(wait=True)
-            if self.ledger.fatal is not None:
-                return
         while self.decoding:
             self._end(self.decoding.popleft(), self.ledger.finish)
         self.compute.retire(keep=0)
@@ -123,29 +141,31 @@ class Player:
         self._arrive(play)
 
     def _arrive(self, play: Play) -> None:
-        lease = self.ledger.open(NAMESPACE)
+        lease = self.ledger.open(plays.NAMESPACE)
         if not isinstance(lease, int):
             return
         self.stack.note("open", lease=lease, line=play.request.line)
         play.lease, play.hit, play.load = lease, None, 0
+        crowded = any(other.hit is None for other in self.waiting.values())
         self.waiting[lease] = play
-        self._look_up(play)
+        if not crowded:
+            self._look_up(play)
 
-    def _look_up(self, play: Play) -> None:
-        """Pin the cached prefix, get the blocks that are missing, and load or compute."""
+    def _look_up(self, play: Play) -> bool:
+        """Pin the cached prefix, get the blocks that are missing, and load or compute. False if there is no room."""
         hit = self.ledger.lookup(play.lease, play.keys)
         self.stack.note("lookup", lease=play.lease)
         if not isinstance(hit, Hit):
-            return
+            return True
         if hit.pending:
             self.result.pending_lookups += 1
-            return
+            return True
         self.watch.on_hit(hit)
         fresh = self._make_room(play, len(play.keys) - len(hit.blocks) + len(hit.below))
         if fresh is None:
             self.ledger.unpin(hit)
             self.stack.note("unpin", lease=play.lease)
-            return
+            return False
         if play.tries == 1:
             below = len(hit.below)
             self.result.hits["host"] += below
@@ -161,6 +181,7 @@ class Player:
             self._load(play, hit, into)
         else:
             self._prefill(play)
+        return True
 
     def _make_room(self, play: Play, count: int) -> Sequence[BlockRef] | None:
         """Allocate; a full pool ends the oldest decode, then preempts the youngest request that waits."""
@@ -171,11 +192,12 @@ class Player:
                 return got.blocks
             if not isinstance(got, Short) or got.free + got.draining >= count:
                 return None
+            self.stuck = got.quarantined > 0
             if self.decoding:
                 self._end(self.decoding.popleft(), self.ledger.finish)
                 continue
             youngest = next((other for other in reversed(self.waiting.values()) if other.hit is not None), None)
-            if youngest is None or youngest is play or youngest.tries >= TRIES:
+            if youngest is None or youngest is play or youngest.tries >= plays.TRIES:
                 return None
             self._preempt(youngest)
 
@@ -183,7 +205,7 @@ class Player:
         pool = self.stack.memory.pools[0]
         blocks, lives = [ref.block for ref in into], [ref.generation for ref in into]
         poison_many(self.array, [block - pool.base for block in blocks], blocks, lives)
-        started = self.ledger.load(play.lease, hit, into, deadline=self.ledger.books.now + LOAD_SECONDS)
+        started = self.ledger.load(play.lease, hit, into, deadline=self.ledger.books.now + plays.LOAD_SECONDS)
         self.stack.note("load", lease=play.lease, into=blocks)
         if not started:
             self._prefill(play)
@@ -237,11 +259,13 @@ class Player:
         if not self.config.hold:
             self._end(play, self.ledger.finish)
             return
-        need = -(-play.request.output_length // TOKENS_PER_BLOCK)
+        need = -(-play.request.output_length // plays.TOKENS_PER_BLOCK)
         output = self.ledger.allocate(play.lease, need)
         self.stack.note("allocate", lease=play.lease, blocks=need)
         play.output = list(output.blocks) if isinstance(output, Grant) else []
-        play.ends_at = self.admitted + 1 + int(self.config.hold * play.request.output_length / TOKENS_PER_ADMISSION)
+        play.ends_at = (
+            self.admitted + 1 + int(self.config.hold * play.request.output_length / plays.TOKENS_PER_ADMISSION)
+        )
         if not self._doomed(play, 1.0):
             self.decoding.append(play)
 

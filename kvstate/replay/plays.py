@@ -15,6 +15,10 @@ TOKENS_PER_ADMISSION = 8
 LOAD_SECONDS = 0.3
 WAITING = 48
 """So many requests may wait for a lookup or a load before the next one is admitted."""
+FENCE_SHARE = 0.02
+"""A fence is made when so much of a pool is in quarantine."""
+STALLED_SECONDS = 60.0
+"""So long may requests wait with none of them getting on; far beyond every deadline, it is a violation of law L11."""
 TRIES = 3
 """A request that was preempted so often is not preempted again."""
 

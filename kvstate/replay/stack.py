@@ -28,6 +28,7 @@ ADMISSION = 0.001
 
 
 def ledger_config(config: ReplayConfig) -> LedgerConfig:
+    """The ledger of a replay: a device and a host pool, as large as asked for, with waits that fit its virtual time."""
     verify = Integrity(config.integrity) is Integrity.HOST
     return LedgerConfig(
         pools=(PoolConfig("device", config.device_blocks), PoolConfig("host", config.host_blocks, verify=verify)),
@@ -57,6 +58,7 @@ class Stack:
         )
         self.ledger = Ledger(ledger_config(config), machines=law.machines, couplings=law.couplings, acts=law.acts)
         self.recorder = None if record is None else Recorder(self.ledger, record, config.as_dict())
+        self._fatal_noted = False
         self.watch = Watch(self.ledger)
         self.inbox = law.inbox(Inbox())
         self.offload_seconds = 0.4
@@ -104,6 +106,9 @@ class Stack:
         done = self.engine.poll()
         if self.recorder is not None:
             verdicts: list[Verdict] = [*done.loads, *done.jobs, *done.settled]
+            if done.fatal is not None and not self._fatal_noted:
+                verdicts.append(done.fatal)
+                self._fatal_noted = True
             for verdict in verdicts:
                 self.recorder.on_verdict(verdict)
         return done

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from kvstate.errors import code_of
+from kvstate.errors import code_of, properties_of
 from kvstate.machines.audit import audit
 from kvstate.machines.ledger import Ledger
 from kvstate.machines.messages import BlockRef, Kind, Outcome, Report, Token, Work
@@ -89,8 +89,7 @@ class Watch:
         for failure in report.failures:
             self.failures[code_of(failure.code).name] += 1
         if work is not None and report.outcome == Outcome.BROKEN and work.kind in (Kind.FETCH, Kind.VERIFY):
-            named = {failure.line for failure in report.failures if 0 <= failure.line < len(work.src)}
-            for line in named or range(len(work.src)):
+            for line in _bad_lines(report, len(work.src)):
                 self._bad.add((work.keys[line], BlockRef(work.src[line], lives[line])))
 
     def forget_lives(self) -> None:
@@ -132,3 +131,13 @@ class Watch:
     def untold(self, loads: Iterable[int]) -> None:
         for load in loads:
             self.violation("L1.verdict_once", f"load {load} was never told how it ended")
+
+
+def _bad_lines(report: Report, lines: int) -> Iterable[int]:
+    """The lines whose bytes a report calls bad: those of failures that say so, and all if one of them names none.
+
+    A line that failed beside them for another reason, such as a copy that was stopped, has bytes as good as ever.
+    """
+    bad = [failure for failure in report.failures if properties_of(failure.code).condemns]
+    named = {failure.line for failure in bad or report.failures}
+    return named if named and named <= set(range(lines)) else range(lines)
