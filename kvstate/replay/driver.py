@@ -10,6 +10,7 @@ from typing import TextIO
 import numpy as np
 
 from kvstate.machines.tables.block import State as B
+from kvstate.machines.verdicts import Ending
 from kvstate.replay.breaks import break_law
 from kvstate.replay.config import GENERATED_REQUESTS, Progress, ReplayConfig
 from kvstate.replay.player import Player
@@ -121,6 +122,7 @@ def _count(player: Player) -> None:
     result.memcpy_gb_per_s = round(_memcpy(), 3)
     result.failures = dict(sorted(watch.failures.items()))
     result.retries = books.retries
+    result.recomputes = result.loads.get(Ending.RECOMPUTE, 0)
     result.stale_reports = books.stale
     result.unknown_reports = books.unknown
     fired = ledger.fired()

@@ -17,7 +17,7 @@ from random import Random
 
 from kvstate.machines.messages import BlockRef
 from kvstate.machines.tables.block import State as B
-from kvstate.machines.verdicts import Ending, Grant, Hit, JobVerdict, LoadVerdict, Short
+from kvstate.machines.verdicts import Grant, Hit, JobVerdict, LoadVerdict, Short
 from kvstate.replay import plays
 from kvstate.replay.compute import Compute
 from kvstate.replay.config import ReplayConfig
@@ -47,6 +47,7 @@ class Player:
         self.admitted = 0
         self.unique: set[int] = set()
         self.draining: list[int] = []
+        """Device blocks that drained at each admission."""
         self.untold: set[int] = set()
         self.stalled = False
         """Requests wait, and nothing moves any more: the run is over."""
@@ -67,7 +68,7 @@ class Player:
 
     def turn(self, wait: bool = False) -> None:
         """One turn of the embedder's loop."""
-        stack, result = self.stack, self.result
+        stack = self.stack
         if wait:
             self.compute.retire(keep=max(0, len(self.compute.steps) - 1))
             self.relieve()
@@ -82,9 +83,8 @@ class Player:
                 break  # no room for the oldest: those behind it wait their turn, or it would never come
         while self.decoding and self.decoding[0].ends_at <= self.admitted:
             self._end(self.decoding.popleft(), self.ledger.finish)
-        books = self.ledger.books
-        inflight = len(books.job_ids) + len(books.load_ids)
-        result.max_inflight_jobs = max(result.max_inflight_jobs, inflight)
+        inflight = len(self.ledger.books.job_ids) + len(self.ledger.books.load_ids)
+        self.result.max_inflight_jobs = max(self.result.max_inflight_jobs, inflight)
         stack.engine.pump()
 
     def _stalled(self, since: float) -> bool:
@@ -101,8 +101,8 @@ class Player:
 
         An engine would synchronise its streams here.
         """
-        pools = self.ledger.books.pools
-        costly = any(pool.counts[B.QUARANTINED] > plays.FENCE_SHARE * pool.config.blocks for pool in pools)
+        share = plays.FENCE_SHARE
+        costly = any(pool.counts[B.QUARANTINED] > share * pool.config.blocks for pool in self.ledger.books.pools)
         if self.stuck or costly:
             self.stuck = False
             self.stack.engine.fence()
@@ -212,8 +212,7 @@ class Player:
             return
         play.load = started.load  # type: ignore[union-attr]
         self.untold.add(play.load)
-        if self._doomed(play, 0.5):
-            return
+        self._doomed(play, 0.5)
 
     def _loaded(self, verdict: LoadVerdict) -> None:
         """Compare every byte that was loaded, and go on with what has to be computed."""
@@ -227,10 +226,7 @@ class Player:
         places = [place for place in play.hit.below if place < verdict.blocks]
         self.compute.compare(play, places)
         self.result.loaded_blocks += len(places)
-        if verdict.ending is Ending.RECOMPUTE:
-            self.result.recomputes += 1
-        left = set(verdict.left)
-        gone = [place for place, ref in enumerate(play.blocks) if ref.block in left]
+        gone = [place for place, ref in enumerate(play.blocks) if ref.block in verdict.left]
         if gone:
             fresh = self._make_room(play, len(gone))
             if fresh is None:
