@@ -255,14 +255,14 @@ class Acts:
         if ending is Ending.RECOMPUTE and not errors:
             errors = (unanswered(load.ended_by, "fetch"),)
         tokens = blocks * books.config.tokens_per_block
+        lease = books.leases.get(load.lease)
+        if lease is not None:
+            lease.loads.remove(load.slot)
         books.verdicts.append(LoadVerdict(load.id, load.lease, ending, tokens, blocks, kept, left, errors))
 
     def tell_settled(self, load: Load, effect: str) -> None:
         books = self.books
         books.verdicts.append(Settlement(load.id))
-        lease = books.leases.get(load.lease)
-        if lease is not None:
-            lease.loads.remove(load.slot)
         books.doomed.extend(("transfer", slot) for slot in load.batches)
         books.doomed.append(("load", load.slot))
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 MAX_BLOCKS = 2**31
+ENGINE = "engine"
+"""The copier name of parts that no copier runs: steps and holds."""
 
 
 class ConfigError(ValueError):
@@ -62,6 +64,10 @@ class LedgerConfig:
         for pool in self.pools:
             if names.count(pool.name) > 1 or not pool.name:
                 raise ConfigError(f"pools: the name {pool.name!r} is empty or taken twice; give each pool its own")
+            if pool.copier == ENGINE:
+                raise ConfigError(
+                    f"pools: no copier may be called {ENGINE!r}: steps and holds are the engine's own parts"
+                )
             if not 0 <= pool.blocks <= MAX_BLOCKS:
                 raise ConfigError(f"pools: {pool.name} has {pool.blocks} blocks; it must be 0 to {MAX_BLOCKS}")
         for name in ("tokens_per_block", "ranks", "attempts", "part_blocks", "batch_blocks", "max_jobs", "incarnation"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from math import inf
 
 from kvstate.machines.acts import Acts
 from kvstate.machines.books import Books
@@ -33,10 +32,6 @@ class Core:
         if self.ports.service.ask(0, S.ADMIT):
             return None
         return Refusal(f"the ledger is {self.ports.service.state_of(0)} and takes no new work")
-
-    def endless(self, deadline: float) -> Refusal | None:
-        """Every wait ends by the clock (law L7): a deadline is a time that comes."""
-        return None if deadline < inf else Refusal(f"a deadline of {deadline} never comes; give one that does")
 
     def hear(self, report: Report) -> None:
         """Answer a report on a part that is on record."""

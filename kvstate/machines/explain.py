@@ -36,7 +36,7 @@ def explain(books: Books, block: int | None, work: int | None, lease: int | None
 def explain_block(books: Books, block: int) -> str:
     """Errors: `LookupError` if there is no such block."""
     if not 0 <= block < len(books.generation):
-        raise LookupError(f"there is no block {block}; they are numbered 0 to {len(books.generation) - 1}")
+        raise LookupError(f"there is no block {block}; there are {len(books.generation)}, numbered from 0")
     state = B(books.block_state[block])
     pool = books.pools[books.pool_of[block]].config.name
     slot = books.keys.block_key[block]
@@ -127,7 +127,7 @@ def _load(books: Books, load: Load) -> str:
     return (
         f"load {load.id} of lease {load.lease} brings {len(load.positions)} blocks and is {state} "
         f"{_ago(books, load.since)}: {load.turn} of {len(load.batches)} batches are committed; "
-        f"{'; '.join(waits) or 'none is left'}; its deadline is in {load.deadline - books.now:.3g} s."
+        f"{waits or 'none is left'}; its deadline is in {load.deadline - books.now:.3g} s."
     )
 
 

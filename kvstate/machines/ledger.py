@@ -15,6 +15,7 @@ request from then on. Neither ever leaves the ledger as an exception.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
 
@@ -26,6 +27,8 @@ from kvstate.machines.config import LedgerConfig
 from kvstate.machines.explain import explain
 from kvstate.machines.messages import BlockRef, Effect, Report, Token
 from kvstate.machines.policy import LRU, Policy
+from kvstate.machines.records import Lease
+from kvstate.machines.sound import bad_keys, bad_refs, bad_time
 from kvstate.machines.steps import Steps
 from kvstate.machines.tables import coupling
 from kvstate.machines.tables.service import Event as S
@@ -99,7 +102,7 @@ class Ledger:
         While another load is bringing the next block in, the answer is `pending` and nothing is pinned; after
         `pending_for` seconds it is a miss.
         """
-        held = self.core.lease(lease)
+        held = self._held(lease, bad_keys(keys))
         return held if isinstance(held, Refusal) else self.core.lookup(held, keys)
 
     @door
@@ -111,10 +114,9 @@ class Ledger:
     @door
     def allocate(self, lease: int, blocks: int) -> Grant | Short | Refusal:
         """Get that many open device blocks, evicting cached ones if need be: all of them, or what there would be."""
-        held = self.core.lease(lease)
-        if isinstance(held, Refusal):
-            return held
-        return Refusal(f"{blocks} blocks can't be allocated") if blocks < 0 else self.core.allocate(held, blocks)
+        count = None if type(blocks) is int and blocks >= 0 else Refusal(f"{blocks!r} blocks can't be allocated")
+        held = self._held(lease, count)
+        return held if isinstance(held, Refusal) else self.core.allocate(held, blocks)
 
     @door
     def seal(self, lease: int, blocks: Sequence[BlockRef], keys: Sequence[bytes]) -> tuple[bool, ...] | Refusal:
@@ -122,13 +124,13 @@ class Ledger:
 
         False for a block that stays private: another one has the key already, or the cache was reset meanwhile.
         """
-        held = self.core.lease(lease)
+        held = self._held(lease, bad_refs(blocks), bad_keys(keys))
         return held if isinstance(held, Refusal) else self.core.seal(held, blocks, keys)
 
     @door
     def release(self, lease: int, blocks: Sequence[BlockRef]) -> Closed | Refusal:
         """Give some blocks back while the lease lives on (a window that has moved)."""
-        held = self.core.lease(lease)
+        held = self._held(lease, bad_refs(blocks))
         return held if isinstance(held, Refusal) else self.core.release(held, blocks)
 
     @door
@@ -153,6 +155,11 @@ class Ledger:
         held = self.core.lease(lease)
         return held if isinstance(held, Refusal) else self.core.close(held)
 
+    def _held(self, lease: int, *checks: Refusal | None) -> Lease | Refusal:
+        """The lease, unless one of the checks refused first. (A refusal is false: `or` would pass it over.)"""
+        refused = next((refused for refused in checks if refused is not None), None)
+        return self.core.lease(lease) if refused is None else refused
+
     # -- copies --------------------------------------------------------------------------------------------------------
 
     @door
@@ -163,24 +170,18 @@ class Ledger:
 
         A block that is listed twice, has begun another life, has no key or is stored already is dropped and reported.
         """
-        refused = self.core.admit()
-        if refused is not None:
-            return refused
-        held = self.core.lease(lease)
+        until = self.books.now + self.config.offload_for if deadline is None else deadline
+        held = self._held(lease, self.core.admit(), bad_refs(blocks), bad_time("the deadline", until))
         if isinstance(held, Refusal):
             return held
         if not 0 < pool < len(self.books.pools):
             return Refusal(f"there is no pool {pool} below the device")
-        until = self.books.now + self.config.offload_for if deadline is None else deadline
         return self.core.offload(held, blocks, pool, until)
 
     @door
     def load(self, lease: int, hit: Hit, into: Sequence[BlockRef], *, deadline: float) -> Started | Refusal:
         """Load what of `hit` lies below the device into these open blocks of the lease, batch by batch, in order."""
-        refused = self.core.admit()
-        if refused is not None:
-            return refused
-        held = self.core.lease(lease)
+        held = self._held(lease, self.core.admit(), bad_refs(into), bad_time("the deadline", deadline))
         return held if isinstance(held, Refusal) else self.core.load(held, hit, into, deadline)
 
     @door
@@ -203,7 +204,7 @@ class Ledger:
     @door
     def hold(self, lease: int, blocks: Sequence[BlockRef], *, deadline: float) -> Token | Refusal:
         """The embedder will touch these blocks until it reports the token done; they outlive their lease till then."""
-        held = self.core.lease(lease)
+        held = self._held(lease, bad_refs(blocks), bad_time("the deadline", deadline))
         return held if isinstance(held, Refusal) else self.core.hold(held, blocks, deadline)
 
     # -- the world -----------------------------------------------------------------------------------------------------
@@ -289,11 +290,10 @@ class Ledger:
         ports = self.core.ports.ports.values()
         return {row: count for port in ports for row, count in zip(port.table.ROWS, port.fired, strict=True)}
 
-    # -- poison --------------------------------------------------------------------------------------------------------
-
     def _poison(self, fatal: Fatal) -> Refusal:
         self.fatal = fatal
-        self.core.ports.service.ask(0, S.BROKE)
+        with suppress(Exception):  # a sink may be what broke
+            self.core.ports.service.ask(0, S.BROKE)
         self.books.verdicts.append(fatal)
         self.books.effects.clear()
         return Refusal(f"the ledger is poisoned: {fatal.sentence}")

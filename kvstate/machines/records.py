@@ -119,6 +119,7 @@ class Lease:
     pins: dict[int, int] = field(default_factory=dict)
     """Blocks of lower tiers that a lookup pinned, and the slot of the batch that loads from them (-1: none yet)."""
     loads: list[int] = field(default_factory=list)
+    """Slots of the loads whose verdict it waits for."""
     steps: list[int] = field(default_factory=list)
     """Slots of the step parts that this lease is out on."""
 

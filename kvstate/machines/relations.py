@@ -62,13 +62,13 @@ def _keys_of(books: Books, part: Part) -> Iterator[int]:
 
 
 def owner_srcs(books: Books, owner: Job | Batch) -> Iterable[int]:
-    """The blocks that the job or batch holds to read from."""
-    return owner.srcs
+    """The blocks that the job or batch holds to read from, last first: of a prefix the tail is to be evicted first."""
+    return owner.srcs[::-1]
 
 
 def owner_dsts(books: Books, owner: Job | Batch) -> Iterable[int]:
-    """The blocks that the job or batch brings bytes to, until it has let go of them."""
-    return owner.dsts
+    """The blocks that the job or batch brings bytes to, until it has let go of them; last first, as above."""
+    return owner.dsts[::-1]
 
 
 def owner_flying(books: Books, owner: Job | Batch) -> Iterable[int]:

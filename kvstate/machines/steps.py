@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from kvstate.errors import Code, properties_of
 from kvstate.machines.acts import STAGES
 from kvstate.machines.cascade import InvariantError
+from kvstate.machines.config import ENGINE
 from kvstate.machines.messages import BlockRef, Failure, Kind, Outcome, Report, Token
 from kvstate.machines.records import Lease, Part
+from kvstate.machines.sound import bad_time, sound_report
 from kvstate.machines.tables.block import Event as B
 from kvstate.machines.tables.key import Event as K
 from kvstate.machines.tables.offload import Event as O
@@ -16,12 +18,6 @@ from kvstate.machines.tables.part import Event as P
 from kvstate.machines.tables.service import Event as S
 from kvstate.machines.transfers import Transfers
 from kvstate.machines.verdicts import Refusal
-
-ENGINE = "engine"
-"""The copier name of parts that no copier runs: steps and holds."""
-
-
-OUTCOMES = frozenset(Outcome)
 
 
 class Steps(Transfers):
@@ -35,9 +31,12 @@ class Steps(Transfers):
         books = self.books
         if step <= books.last_step:
             return Refusal(f"step {step} comes after step {books.last_step}; steps are numbered upwards")
-        unknown = next((lease for lease in leases if lease not in books.leases), None)
-        if unknown is not None:
-            return Refusal(f"lease {unknown} is not open")
+        for number in leases:
+            held = books.leases.get(number)
+            if held is None:
+                return Refusal(f"lease {number} is not open")
+            if held.loads:
+                return Refusal(f"lease {number} waits for a load; it can go out on a step after the verdict")
         part = self._touch(Kind.STEP, ())
         books.last_step = step
         books.steps[step] = part.slot
@@ -56,9 +55,6 @@ class Steps(Transfers):
         return True
 
     def hold(self, lease: Lease, refs: Sequence[BlockRef], deadline: float) -> Token | Refusal:
-        endless = self.endless(deadline)
-        if endless is not None:
-            return endless
         blocks = tuple(dict.fromkeys(ref.block for ref in refs))
         for ref in refs:
             if lease.owned.get(ref.block) != ref.generation or not self.ports.block.choose(ref.block, B.HOLD):
@@ -81,21 +77,22 @@ class Steps(Transfers):
 
     def report(self, report: Report) -> None:
         books = self.books
-        token = report.token
-        minted = token.incarnation < books.config.incarnation or (
-            token.incarnation == books.config.incarnation and 0 < token.serial <= books.serial
-        )
-        if not minted or report.outcome not in OUTCOMES:
+        heard = sound_report(report)
+        life = books.config.incarnation
+        if heard is None or heard.token.incarnation > life or heard.token.serial < 1:
             books.unknown += 1
             return
-        if token.incarnation < books.config.incarnation or token.serial not in books.tokens:
+        report, (incarnation, serial) = heard, heard.token
+        if incarnation == life and serial > books.serial:
+            books.unknown += 1
+            return
+        if incarnation < life or serial not in books.tokens:
             books.stale += 1
             return
         fatal = next((failure for failure in report.failures if properties_of(failure.code).fatal), None)
         if fatal is not None:
-            raise InvariantError(
-                "L10 say why", f"{Code(fatal.code).name}: nothing is freed: {fatal.message or fatal.raw}"
-            )
+            why = f"{Code(fatal.code).name}, nothing is freed: {fatal.message or fatal.raw or 'no reason was given'}"
+            raise InvariantError("device", why)
         self.hear(report)
 
     def fenced(self, rank: int, copier: str, serial: int) -> int:
@@ -119,7 +116,8 @@ class Steps(Transfers):
 
     def tick(self, now: float) -> None:
         books = self.books
-        books.now = max(books.now, now)
+        if bad_time("now", now) is None:
+            books.now = max(books.now, now)
         while (timer := books.due(books.now)) is not None:
             port = self.ports.ports[timer.machine]
             if timer.machine == "part":

@@ -41,9 +41,6 @@ class Transfers(Leases):
         books = self.books
         if lease.epoch != books.epoch:
             return Refusal(f"lease {lease.id} is from before the reset: it may finish, but not store")
-        endless = self.endless(deadline)
-        if endless is not None:
-            return endless
         wanted: dict[int, tuple[BlockRef, bytes]] = {}
         dropped: list[Dropped] = []
         for ref in refs:
@@ -133,9 +130,6 @@ class Transfers(Leases):
 
     def load(self, lease: Lease, hit: Hit, into: Sequence[BlockRef], deadline: float) -> Started | Refusal:
         books = self.books
-        endless = self.endless(deadline)
-        if endless is not None:
-            return endless
         lines = self._lines(lease, hit, into)
         if isinstance(lines, Refusal):
             return lines

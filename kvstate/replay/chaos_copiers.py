@@ -14,8 +14,9 @@ from time import monotonic
 
 from kvstate.machines.messages import Report, Token
 from kvstate.replay.chaos import Chaos
-from kvstate.replay.chaotic import Chaotic, Flight, OnLand, OnSubmit, Step
+from kvstate.replay.chaotic import Chaotic, Flight, Step
 from kvstate.runtime.clock import Clock, VirtualClock
+from kvstate.runtime.copiers.threads import OnLand, OnSubmit
 from kvstate.runtime.copiers.workers import Workers
 from kvstate.runtime.copy import Integrity
 from kvstate.runtime.inbox import Inbox

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import heapq
 import threading
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from time import perf_counter
 from typing import NamedTuple, NoReturn
@@ -25,12 +24,10 @@ from kvstate.machines.messages import Failure, Outcome, Report, Token, Work
 from kvstate.replay.chaos import EXCEPTIONS, Chaos, Fate
 from kvstate.runtime.clock import Clock
 from kvstate.runtime.copiers import CopierClosedError
+from kvstate.runtime.copiers.threads import OnLand, OnSubmit
 from kvstate.runtime.copy import STAGES, Integrity, answer, attempt, lines_of
 from kvstate.runtime.inbox import Inbox
 from kvstate.runtime.memory import Memory
-
-OnLand = Callable[[Work, float], None]
-OnSubmit = Callable[[Work], None]
 
 
 @dataclass(slots=True)
@@ -126,6 +123,11 @@ class Chaotic:
         self._planned = 0
         self._serial = 0
         self._closed = False
+
+    @property
+    def seconds(self) -> float:
+        """Time that threads spent on moving bytes, sums and comparisons included."""
+        return self.counts.seconds
 
     def in_flight(self) -> list[Work]:
         """The parts whose bytes are not over, oldest first."""

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kvstate.machines.messages import BlockRef
+from kvstate.machines.verdicts import Refusal
 from kvstate.replay.content import check_many, write_many
 from kvstate.replay.plays import Play
 from kvstate.replay.result import ReplayResult
@@ -40,11 +41,17 @@ class Compute:
         self.last = 0
 
     def dispatch(self, play: Play, refs: list[BlockRef], keys: list[bytes], leases: Sequence[int]) -> None:
-        """Send a step down that computes these blocks of a request, while other leases decode."""
+        """Send a step down that computes these blocks of a request, while other leases decode, and publish them."""
         self.last += 1
-        self.stack.engine.step_dispatched(self.last, leases)
+        sent = self.stack.engine.step_dispatched(self.last, leases)
+        if isinstance(sent, Refusal):
+            self.stack.watch.violation("L3.no_reuse", f"step {self.last} went out unknown to the ledger: {sent.reason}")
         self.stack.note("step_dispatched", step=self.last, leases=len(leases))
         self.steps.append(Step(self.last, refs, keys, play))
+        sealed = self.stack.ledger.seal(play.lease, refs, keys)
+        if isinstance(sealed, Refusal):
+            self.stack.watch.violation("L9.named", f"a block of lease {play.lease} can't be sealed: {sealed.reason}")
+        self.stack.note("seal", lease=play.lease, blocks=len(refs))
 
     def retire(self, keep: int = PIPELINE) -> None:
         """Let the oldest steps write and be over, until only so many are under way."""

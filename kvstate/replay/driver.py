@@ -117,7 +117,7 @@ def _count(player: Player) -> None:
             watch.violation("L11.home", sentence)
     result.unique_blocks = len(player.unique)
     result.bytes_copied = watch.copied * player.config.block_bytes
-    busy = player.stack.copier.counts.seconds
+    busy = player.stack.copier.seconds
     result.copy_gb_per_s = round(result.bytes_copied / busy / 1e9, 3) if busy else 0.0
     result.memcpy_gb_per_s = round(_memcpy(), 3)
     result.failures = dict(sorted(watch.failures.items()))

@@ -243,8 +243,6 @@ class Player:
         opened = [place for place, ref in enumerate(play.blocks) if state[ref.block] == B.OPEN]
         refs, keys = [play.blocks[place] for place in opened], [play.keys[place] for place in opened]
         self.compute.dispatch(play, refs, keys, [play.lease, *(other.lease for other in self.decoding)])
-        self.ledger.seal(play.lease, refs, keys)
-        self.stack.note("seal", lease=play.lease, blocks=len(refs))
         if self.config.host_blocks and refs:
             self.ledger.offload(play.lease, refs, deadline=self.ledger.books.now + self.stack.offload_seconds)
             self.stack.note("offload", lease=play.lease)

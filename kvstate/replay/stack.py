@@ -16,6 +16,7 @@ from kvstate.replay.config import ReplayConfig
 from kvstate.replay.record import Recorder
 from kvstate.replay.watch import Watch
 from kvstate.runtime.clock import RealClock, VirtualClock
+from kvstate.runtime.copiers.threads import ThreadCopier
 from kvstate.runtime.copy import Integrity
 from kvstate.runtime.engine import Engine, Poll
 from kvstate.runtime.inbox import Inbox
@@ -68,7 +69,7 @@ class Stack:
         if self.recorder is not None:
             self.engine.tap = self.recorder.on_effect
 
-    def _copier(self, config: ReplayConfig, law: Broken) -> VirtualCopier | ChaosThreadCopier:
+    def _copier(self, config: ReplayConfig, law: Broken) -> VirtualCopier | ChaosThreadCopier | ThreadCopier:
         chaos = Chaos(
             fail=config.fail,
             fail_codes=config.fail_codes,
@@ -86,6 +87,8 @@ class Stack:
         }
         if isinstance(self.clock, VirtualClock):
             return VirtualCopier(self.memory, self.inbox, self.clock, chaos, **options)
+        if chaos == Chaos(seed=config.seed):
+            return ThreadCopier(self.memory, self.inbox, config.concurrency, **options)
         return ChaosThreadCopier(self.memory, self.inbox, self.clock, chaos, config.concurrency, **options)
 
     def _heard(self, report: Report) -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from kvstate.errors import from_exception, outcome_of
@@ -77,14 +78,18 @@ class Dispatcher:
             self.inbox.put(Report(work.token, outcome_of([failure], proved=True), (failure,)))
 
     def _cancel(self, cancel: Cancel) -> None:
-        """Work that has not been given out is over at once; else every copier is asked, and the right one listens."""
+        """Work that has not been given out is over at once; else every copier is asked, and the right one listens.
+
+        A cancel is a wish. One that a copier can't even take is lost, and the copy ends by itself or by the lapse.
+        """
         for work in self.waiting:
             if work.token == cancel.token:
                 self.waiting.remove(work)
                 self.inbox.put(Report(work.token, Outcome.CANCELLED))
                 return
         for copier in self.copiers.values():
-            copier.cancel(cancel.token)
+            with suppress(Exception):
+                copier.cancel(cancel.token)
 
 
 class Engine:
@@ -96,6 +101,8 @@ class Engine:
             raise ValueError(
                 f"pool {durable[0]} is durable, and no copier of this process can persist; make it volatile"
             )
+        if ledger.config.ranks != 1:
+            raise ValueError(f"the ledger counts {ledger.config.ranks} ranks; an engine of one process drives one")
         self.ledger = ledger
         self.inbox = inbox
         self.clock = clock
@@ -109,11 +116,7 @@ class Engine:
     def poll(self, max_reports: int = 512) -> Poll:
         """One turn of the loop; feeds at most `max_reports` reports."""
         self._mine()
-        reports = self.inbox.drain(max_reports)
-        for report in reports:
-            if self.heard is not None:
-                self.heard(report)
-            self.ledger.report(report)
+        reports = self._hear(max_reports)
         self.ledger.tick(self.clock.now())
         self.pump()
         verdicts = self.ledger.take_verdicts()
@@ -122,7 +125,7 @@ class Engine:
             tuple(verdict for verdict in verdicts if isinstance(verdict, JobVerdict)),
             tuple(verdict for verdict in verdicts if isinstance(verdict, Settlement)),
             self.ledger.fatal,
-            len(reports),
+            reports,
         )
 
     def pump(self) -> None:
@@ -150,7 +153,8 @@ class Engine:
         """Wait until every copier of this process has proved its work over; returns how many parts that ended.
 
         Work that still waits for its step was never given to a copier, so a fence says nothing of it: the proof reaches
-        up to the oldest of that.
+        up to the oldest of that. Reports that are there already are heard first: a fence knows that a copy is over, and
+        they know how it ended.
         """
         self._mine()
         self.pump()
@@ -158,9 +162,19 @@ class Engine:
         for name, copier in self.dispatcher.copiers.items():
             unsent = [work.token.serial - 1 for work in self.dispatcher.waiting if work.copier == name]
             serial = min((copier.fence(), *unsent))
+            self._hear(len(self.inbox))
             over = self.ledger.fenced(rank, name, serial)
             ended += 0 if isinstance(over, Refusal) else over
         return ended
+
+    def _hear(self, most: int) -> int:
+        """Feed up to so many reports to the ledger; returns how many there were."""
+        reports = self.inbox.drain(most)
+        for report in reports:
+            if self.heard is not None:
+                self.heard(report)
+            self.ledger.report(report)
+        return len(reports)
 
     def _mine(self) -> None:
         if threading.get_ident() != self._owner:

@@ -14,12 +14,21 @@ expression that parses; `parse(e.python())` is `e` again.
 from __future__ import annotations
 
 import ast
-import difflib
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from kvstate.spec.expr_text import (
+    MAX_DEPTH,
+    MAX_INT,
+    MAX_LENGTH,
+    MAX_NODES,
+    ExprError,
+    article,
+    check_text,
+    did_you_mean,
+    short,
+)
 from kvstate.spec.nodes import (
     COMPARISONS,
     Binary,
@@ -65,20 +74,6 @@ __all__ = [
     "type_of",
     "walk",
 ]
-
-MAX_LENGTH = 300
-MAX_DEPTH = 20
-MAX_NODES = 100
-MAX_INT = 2**31
-
-
-class ExprError(ValueError):
-    """Why a text is no expression: one sentence, and the word that it is about."""
-
-    def __init__(self, sentence: str, word: str = "") -> None:
-        super().__init__(sentence)
-        self.sentence = sentence
-        self.word = word
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +128,6 @@ TRUE = Expr("True", Const(True), frozenset(), "bool")
 
 # --- From text to tree ----------------------------------------------------------------------------------------------
 
-_STRANGE = re.compile(r"[^ -~]|[\"'`\\#;:=@$?]")
-_NUMBERLIKE = re.compile(r"(?<!\w)\.?\d[\w.]*")
-_LONE_EQUALS = re.compile(r"[=!<>]=|=")
-
 _FORBIDDEN = {
     ast.Call: "a call",
     ast.Attribute: "an attribute",
@@ -183,46 +174,16 @@ _OPERATORS: dict[type[ast.AST], str] = {
 def parse(source: str, types: Mapping[str, Type]) -> Expr:
     """Read one expression over the names of `types`. Raises `ExprError`, and nothing else, on any text."""
     text = source.strip()
-    _check_text(text)
+    check_text(text)
     try:
         tree = ast.parse(text, mode="eval").body
     except (SyntaxError, ValueError, MemoryError, RecursionError) as problem:
         reason = problem.msg if isinstance(problem, SyntaxError) else "the parser gave up"
-        raise ExprError(f'"{_short(text)}" is not an expression: {reason}', text) from None
+        raise ExprError(f'"{short(text)}" is not an expression: {reason}', text) from None
     count = sum(1 for node in ast.walk(tree) if isinstance(node, ast.expr))
     if count > MAX_NODES:
-        raise ExprError(f'the expression "{_short(text)}" has {count} nodes; {MAX_NODES} is the limit', text)
+        raise ExprError(f'the expression "{short(text)}" has {count} nodes; {MAX_NODES} is the limit', text)
     return of_node(_Builder(text, types).build(tree, 1), text)
-
-
-def _check_text(text: str) -> None:
-    """What can be told from the characters, before any parser sees them: cheap, and the better sentence."""
-    if not text:
-        raise ExprError("an expression is empty", "")
-    if len(text) > MAX_LENGTH:
-        raise ExprError(f'"{_short(text)}" has {len(text)} characters; {MAX_LENGTH} is the limit', text)
-    depth = deepest = 0
-    for character in text:
-        depth += (character == "(") - (character == ")")
-        deepest = max(deepest, depth)
-    if deepest > MAX_DEPTH:
-        raise ExprError(f'"{_short(text)}" nests parentheses {deepest} deep; {MAX_DEPTH} is the limit', text)
-    bare = _LONE_EQUALS.sub(lambda found: found[0] if found[0] == "=" else "  ", text)
-    if strange := _STRANGE.search(bare):
-        hint = "; to compare write ==" if strange[0] == "=" else ""
-        what = strange[0] if strange[0].isprintable() else ascii(strange[0]).strip("'")
-        raise ExprError(f'the character "{what}" is not allowed in "{_short(text)}"{hint}', what)
-    for number in _NUMBERLIKE.finditer(text):
-        if not number[0].isdigit():
-            raise ExprError(f'"{_short(number[0])}" is not a whole number in plain digits', number[0])
-        if len(number[0]) > 10 or int(number[0]) > MAX_INT:
-            raise ExprError(f"the number {_short(number[0])} is too large; {MAX_INT} is the limit", number[0])
-
-
-def _short(text: str) -> str:
-    """As much of a text as a sentence can carry, on one line whatever is in it."""
-    line = "".join(character if character.isprintable() else " " for character in text)
-    return line if len(line) <= 40 else line[:37] + "..."
 
 
 class _Builder:
@@ -236,11 +197,11 @@ class _Builder:
         return self.text[node.col_offset : node.end_col_offset]
 
     def refusal(self, what: str, node: ast.expr) -> ExprError:
-        return ExprError(f'{what} is not allowed: "{_short(self.word(node))}"', self.word(node))
+        return ExprError(f'{what} is not allowed: "{short(self.word(node))}"', self.word(node))
 
     def build(self, node: ast.expr, depth: int) -> Node:
         if depth > MAX_DEPTH:
-            raise ExprError(f'"{_short(self.text)}" is more than {MAX_DEPTH} operations deep', self.text)
+            raise ExprError(f'"{short(self.text)}" is more than {MAX_DEPTH} operations deep', self.text)
         match node:
             case ast.Constant():
                 return self.constant(node)
@@ -264,7 +225,7 @@ class _Builder:
         if type_of(built) != want:
             needs = "numbers" if want == "int" else "conditions"
             word = self.word(node)
-            raise ExprError(f'"{op}" takes {needs}, and "{_short(word)}" is {article(type_of(built))}', word)
+            raise ExprError(f'"{op}" takes {needs}, and "{short(word)}" is {article(type_of(built))}', word)
         return built
 
     def constant(self, node: ast.Constant) -> Const:
@@ -291,7 +252,7 @@ class _Builder:
         left, right = (self.typed(side, "int", op, depth) for side in (node.left, node.right))
         if op == "*" and of_node(left).names and of_node(right).names:
             word = self.word(node)
-            raise ExprError(f'"{_short(word)}" multiplies two variables; one side of * must be a number', word)
+            raise ExprError(f'"{short(word)}" multiplies two variables; one side of * must be a number', word)
         return Binary("+" if op == "+" else "-" if op == "-" else "*", left, right)
 
     def compare(self, node: ast.Compare, depth: int) -> Compare:
@@ -303,18 +264,7 @@ class _Builder:
             if op not in COMPARISONS:
                 raise self.refusal(f'the operator "{op}"', node)
             if type_of(left) != type_of(right):
-                raise ExprError(f'"{_short(word)}" compares a number with a condition', word)
+                raise ExprError(f'"{short(word)}" compares a number with a condition', word)
             if type_of(left) == "bool" and op not in ("==", "!="):
-                raise ExprError(f'"{_short(word)}" orders conditions; they are only equal or not', word)
+                raise ExprError(f'"{short(word)}" orders conditions; they are only equal or not', word)
         return built
-
-
-def article(kind: Type) -> str:
-    """What a type is called in a sentence."""
-    return "a number" if kind == "int" else "a condition"
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """The hint at the end of a sentence about an unknown name; empty where nothing is near."""
-    near = difflib.get_close_matches(word, list(known), n=1)
-    return f' (did you mean "{near[0]}"?)' if near else ""

@@ -78,6 +78,7 @@ def walk(node: Node) -> Iterator[Node]:
 
 
 def children(node: Node) -> tuple[Node, ...]:
+    """The nodes right below it, from left to right."""
     match node:
         case Const() | Name():
             return ()
@@ -92,6 +93,7 @@ def children(node: Node) -> tuple[Node, ...]:
 
 
 def type_of(node: Node) -> Type:
+    """What the node is worth, a number or a condition; told from the outermost operator alone."""
     match node:
         case Const():
             return "bool" if isinstance(node.value, bool) else "int"
@@ -106,6 +108,7 @@ def type_of(node: Node) -> Type:
 
 
 def evaluate(node: Node, env: Mapping[str, Value]) -> Value:
+    """The value where the names are as `env` says (KeyError if one is not there); as in Python, `and` and `or` stop early."""
     match node:
         case Const():
             return node.value

@@ -32,10 +32,12 @@ def print_table(machine: Machine) -> str:
 
 
 def class_name(machine: Machine) -> str:
+    """What the table's class is called: `BlockTable` for the machine `block`."""
     return "".join(word.capitalize() for word in machine.name.split("_")) + "Table"
 
 
 def quoted(words: Iterable[str]) -> list[str]:
+    """Each word as a Python string; for names of the spec, which hold nothing that needs escaping."""
     return [f'"{word}"' for word in words]
 
 

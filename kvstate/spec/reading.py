@@ -194,10 +194,12 @@ def place_of(data: object, kind: str, key: str, otherwise: str) -> str:
 
 
 def is_int(value: object) -> bool:
+    """A whole number of TOML; `true` and `false` are none, though Python takes them for numbers."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def is_texts(value: object) -> bool:
+    """A list, maybe empty, of nothing but texts."""
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 

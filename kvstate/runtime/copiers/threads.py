@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from time import monotonic
 from typing import Final
 
@@ -12,6 +13,9 @@ from kvstate.runtime.copiers.workers import Workers
 from kvstate.runtime.copy import Integrity, attempt
 from kvstate.runtime.inbox import Inbox
 from kvstate.runtime.memory import Memory
+
+OnLand = Callable[[Work, float], None]
+OnSubmit = Callable[[Work], None]
 
 JOIN_SECONDS: Final = 1.0
 """How long a close waits for threads that have nothing to do any more; they need microseconds."""
@@ -48,8 +52,17 @@ class ThreadCopier:
         *,
         name: str = "cpu",
         integrity: Integrity = Integrity.BOUNDARY,
+        on_land: OnLand | None = None,
+        on_submit: OnSubmit | None = None,
     ) -> None:
+        """`on_submit(work)` is called in the thread that submits, before anything else; `on_land(work, when)` in the
+        thread that moves the bytes, right before it does. They are for whoever watches, and must not raise.
+        """
         self.name = name
+        self.seconds = 0.0
+        """Time that threads spent on moving bytes, sums and comparisons included."""
+        self._on_land = on_land
+        self._on_submit = on_submit
         self._memory = memory
         self._inbox = inbox
         self._integrity = integrity
@@ -60,6 +73,8 @@ class ThreadCopier:
         self._workers: Workers[_Job] = Workers(self._run, threads, f"kvstate-{name}")
 
     def submit(self, work: Work) -> None:
+        if self._on_submit is not None:
+            self._on_submit(work)
         job = _Job(work)
         with self._lock:
             if self._closed:
@@ -108,8 +123,12 @@ class ThreadCopier:
             if job.dropped:
                 return
             job.running = True
+        start = monotonic()
+        if self._on_land is not None:
+            self._on_land(job.work, start)
         report = attempt(self._memory, job.work, integrity=self._integrity, cancelled=job.is_cancelled)
         with self._lock:
+            self.seconds += monotonic() - start
             if self._jobs.get(job.work.token) is job:
                 del self._jobs[job.work.token]
         self._inbox.put(report)
