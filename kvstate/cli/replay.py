@@ -106,7 +106,11 @@ def _rate(name: str, what: str) -> Decorator:
 )
 @click.option("--deterministic", is_flag=True, help="Seeded order and virtual time: one record per seed.")
 @click.option(
-    "--break", "break_law", type=click.Choice(settings.LAWS), metavar="LAW", help="Run with a law broken; see below."
+    "--break",
+    "break_law",
+    type=click.Choice(settings.LAWS),
+    metavar="LAW",
+    help="Run with a law taken out, and with --chaos where no rate is given; see below.",
 )
 @click.option(
     "--must-race/--no-race",
@@ -153,6 +157,9 @@ def _config(
     **options: Any,
 ) -> ReplayConfig:
     """The settings: what was given, else the preset if it was asked for, else the default."""
+    # Without anything going wrong, nobody would notice that a law is missing.
+    told = [name for name in settings.RATES if name != "fail" and options[name]]
+    chaos = chaos or (options["break_law"] is not None and not fail and not told)
     preset = settings.CHAOS if chaos else dict.fromkeys(settings.RATES, 0.0)
     for name in settings.RATES:
         if name != "fail" and options[name] is None:

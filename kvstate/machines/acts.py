@@ -58,8 +58,9 @@ class Acts:
         heard = books.heard
         assert heard is not None, f"part {part.token.serial} has {effect} without a report"
         named = [failure for failure in heard.failures if 0 <= failure.line < len(part.names)]
-        bad = [failure for failure in named if properties_of(failure.code).condemns]
-        part.bad = tuple(dict.fromkeys(failure.line for failure in bad or named))
+        bad = [failure for failure in heard.failures if properties_of(failure.code).condemns]
+        lines = [failure.line for failure in bad or named]
+        part.bad = () if any(failure not in named for failure in bad) else tuple(dict.fromkeys(lines))
         if part.owner is None:
             return
         machine, slot = part.owner
@@ -255,9 +256,7 @@ class Acts:
         if ending is Ending.RECOMPUTE and not errors:
             errors = (unanswered(load.ended_by, "fetch"),)
         tokens = blocks * books.config.tokens_per_block
-        lease = books.leases.get(load.lease)
-        if lease is not None:
-            lease.loads.remove(load.slot)
+        books.leases[load.lease].loads.remove(load.slot)
         books.verdicts.append(LoadVerdict(load.id, load.lease, ending, tokens, blocks, kept, left, errors))
 
     def tell_settled(self, load: Load, effect: str) -> None:

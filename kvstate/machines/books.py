@@ -144,10 +144,16 @@ class Books:
 
     def due(self, now: float) -> Timer | None:
         """The next timer that is due and whose record is still the one that armed it."""
-        while self.timers and self.timers[0].when <= now:
-            timer = heappop(self.timers)
+        timer = self.next_timer()
+        return heappop(self.timers) if timer is not None and timer.when <= now else None
+
+    def next_timer(self) -> Timer | None:
+        """The next timer that will find its record; those in front of it that will not are dropped."""
+        while self.timers:
+            timer = self.timers[0]
             if timer.uid == self.uid(timer.machine, timer.slot):
                 return timer
+            heappop(self.timers)
         return None
 
     def uid(self, machine: str, slot: int) -> int:

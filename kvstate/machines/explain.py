@@ -127,7 +127,7 @@ def _load(books: Books, load: Load) -> str:
     return (
         f"load {load.id} of lease {load.lease} brings {len(load.positions)} blocks and is {state} "
         f"{_ago(books, load.since)}: {load.turn} of {len(load.batches)} batches are committed; "
-        f"{waits or 'none is left'}; its deadline is in {load.deadline - books.now:.3g} s."
+        f"{waits}; its deadline is in {load.deadline - books.now:.3g} s."
     )
 
 

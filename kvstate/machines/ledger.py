@@ -253,7 +253,8 @@ class Ledger:
 
     def next_timer(self) -> float | None:
         """When `tick` has something to do; `None` if nothing waits."""
-        return self.books.timers[0].when if self.books.timers else None
+        timer = self.books.next_timer()
+        return None if timer is None else timer.when
 
     def rest(self) -> list[str]:
         """What keeps the ledger from rest, a sentence each; empty when nothing does."""

@@ -19,18 +19,18 @@ OUTCOMES = frozenset(Outcome)
 
 def bad_keys(keys: Iterable[Any]) -> Refusal | None:
     """Keys are bytes, and not empty."""
-    wrong = next((key for key in keys if type(key) is not bytes or not key), None)
-    if wrong is None:
-        return None
-    return Refusal(f"{wrong!r} is no key: a key is bytes, one at least")
+    for key in keys:
+        if type(key) is not bytes or not key:
+            return Refusal(f"{key!r} is no key: a key is bytes, one at least")
+    return None
 
 
 def bad_refs(refs: Iterable[Any]) -> Refusal | None:
     """References are `BlockRef`, as the ledger gave them out."""
-    wrong = next((ref for ref in refs if type(ref) is not BlockRef), None)
-    if wrong is None:
-        return None
-    return Refusal(f"{wrong!r} is no reference to a block: give the BlockRef that the ledger gave")
+    for ref in refs:
+        if type(ref) is not BlockRef:
+            return Refusal(f"{ref!r} is no reference to a block: give the BlockRef that the ledger gave")
+    return None
 
 
 def bad_time(what: str, time: Any) -> Refusal | None:

@@ -49,6 +49,8 @@ class Player:
         self.draining: list[int] = []
         """Device blocks that drained at each admission."""
         self.untold: set[int] = set()
+        self.moved = 0.0
+        """When a request last got on."""
         self.stalled = False
         """Requests wait, and nothing moves any more: the run is over."""
         self.stuck = False
@@ -58,8 +60,7 @@ class Player:
 
     def play(self, request: Request) -> None:
         """Admit one request, after what was preempted and while not too many wait."""
-        since = self.stack.clock.now()
-        while len(self.waiting) >= plays.WAITING and not self._stalled(since):
+        while len(self.waiting) >= plays.WAITING and not self._stalled():
             self.turn(wait=True)
         while self.again:
             self._arrive(self.again.popleft())
@@ -70,9 +71,11 @@ class Player:
         """One turn of the embedder's loop."""
         stack = self.stack
         if wait:
-            self.compute.retire(keep=max(0, len(self.compute.steps) - 1))
             self.relieve()
-            stack.wait()
+            if self.compute.steps:
+                self.compute.retire(keep=0)  # nothing new is sent down while everybody waits
+            else:
+                stack.wait()
         done = stack.poll()
         for load in done.loads:
             self._loaded(load)
@@ -87,9 +90,9 @@ class Player:
         self.result.max_inflight_jobs = max(self.result.max_inflight_jobs, inflight)
         stack.engine.pump()
 
-    def _stalled(self, since: float) -> bool:
-        """Has nothing come to its end for so long that nothing ever will, or has the ledger been poisoned?"""
-        if self.ledger.fatal is None and self.stack.clock.now() - since < plays.STALLED_SECONDS:
+    def _stalled(self) -> bool:
+        """Has no request got on for so long that none ever will, or has the ledger been poisoned?"""
+        if self.ledger.fatal is None and self.stack.clock.now() - self.moved < plays.STALLED_SECONDS:
             return False
         if self.ledger.fatal is None and not self.stalled:
             self.watch.violation("L11.progress", f"{len(self.waiting)} requests wait, and nothing has moved for long")
@@ -110,8 +113,7 @@ class Player:
 
     def drain(self) -> None:
         """No more requests: let all that lives come to its end."""
-        since = self.stack.clock.now()
-        while (self.waiting or self.again) and not self._stalled(since):
+        while (self.waiting or self.again) and not self._stalled():
             while self.again:
                 self._arrive(self.again.popleft())
             self.turn(wait=True)
@@ -153,7 +155,8 @@ class Player:
 
     def _look_up(self, play: Play) -> bool:
         """Pin the cached prefix, get the blocks that are missing, and load or compute. False if there is no room."""
-        hit = self.ledger.lookup(play.lease, play.keys)
+        # Who was preempted too often takes no more chances on copies: it computes all of it.
+        hit = self.ledger.lookup(play.lease, play.keys if play.tries <= plays.TRIES else ())
         self.stack.note("lookup", lease=play.lease)
         if not isinstance(hit, Hit):
             return True
@@ -205,7 +208,7 @@ class Player:
         pool = self.stack.memory.pools[0]
         blocks, lives = [ref.block for ref in into], [ref.generation for ref in into]
         poison_many(self.array, [block - pool.base for block in blocks], blocks, lives)
-        started = self.ledger.load(play.lease, hit, into, deadline=self.ledger.books.now + plays.LOAD_SECONDS)
+        started = self.ledger.load(play.lease, hit, into, deadline=self.ledger.books.now + self.stack.load_seconds)
         self.stack.note("load", lease=play.lease, into=blocks)
         if not started:
             self._prefill(play)
@@ -238,6 +241,7 @@ class Player:
 
     def _prefill(self, play: Play) -> None:
         """One step computes what is open, publishes it, and offers it to the lower tier."""
+        self.moved = self.stack.clock.now()
         del self.waiting[play.lease]
         state = self.ledger.books.block_state
         opened = [place for place, ref in enumerate(play.blocks) if state[ref.block] == B.OPEN]
@@ -257,9 +261,8 @@ class Player:
         output = self.ledger.allocate(play.lease, need)
         self.stack.note("allocate", lease=play.lease, blocks=need)
         play.output = list(output.blocks) if isinstance(output, Grant) else []
-        play.ends_at = (
-            self.admitted + 1 + int(self.config.hold * play.request.output_length / plays.TOKENS_PER_ADMISSION)
-        )
+        lasts = self.config.hold * play.request.output_length / plays.TOKENS_PER_ADMISSION
+        play.ends_at = self.admitted + 1 + int(lasts)
         if not self._doomed(play, 1.0):
             self.decoding.append(play)
 

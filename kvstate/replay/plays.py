@@ -12,7 +12,6 @@ NAMESPACE = "replay"
 TOKENS_PER_BLOCK = 512
 TOKENS_PER_ADMISSION = 8
 """A decode makes so many tokens between two admissions; it says how many admissions a lease outlives."""
-LOAD_SECONDS = 0.3
 WAITING = 48
 """So many requests may wait for a lookup or a load before the next one is admitted."""
 FENCE_SHARE = 0.02

@@ -12,7 +12,7 @@ from kvstate.machines.verdicts import Verdict
 from kvstate.replay.breaks import Broken, intact
 from kvstate.replay.chaos import Chaos
 from kvstate.replay.chaos_copiers import ChaosThreadCopier, VirtualCopier
-from kvstate.replay.config import ReplayConfig
+from kvstate.replay.config import RATES, ReplayConfig
 from kvstate.replay.record import Recorder
 from kvstate.replay.watch import Watch
 from kvstate.runtime.clock import RealClock, VirtualClock
@@ -24,6 +24,8 @@ from kvstate.runtime.memory import Memory, Pool
 
 GRACE = 0.2
 """Seconds from the end of a wait to the lapse; with the deadlines, less than the `late_by` of the chaos."""
+HURRIED, UNHURRIED = (0.4, 0.3), (30.0, 30.0)
+"""Seconds until an offload and a load expire: under chaos, soon enough for what is late to be late."""
 ADMISSION = 0.001
 """Virtual seconds from one admission to the next."""
 
@@ -62,7 +64,8 @@ class Stack:
         self._fatal_noted = False
         self.watch = Watch(self.ledger)
         self.inbox = law.inbox(Inbox())
-        self.offload_seconds = 0.4
+        hurry = any(getattr(config, name) for name in RATES) or bool(config.fail_codes)
+        self.offload_seconds, self.load_seconds = HURRIED if hurry else UNHURRIED
         self.copier = self._copier(config, law)
         self.engine = Engine(self.ledger, {"cpu": self.copier}, self.inbox, self.clock)
         self.engine.heard = self._heard

@@ -32,7 +32,8 @@ class Watch:
         self.sentences: list[str] = []
         self.failures: Counter[str] = Counter()
         self.landed_late: list[None] = []
-        """Grows by one for each landing in a block that its owner had left; a list, since threads append safely."""
+        """Grows by one for each landing of a part that was given up, or in a block that its owner had left. A list,
+        since threads append safely."""
         self.reuses = 0
         self.copied = 0
         """Blocks whose copy was reported done."""
@@ -62,7 +63,7 @@ class Watch:
         books = self.ledger.books
         whole, lives = self._lives[work.token]
         self._landed.add(work.token)
-        late = False
+        late = self._given_up(work.token)
         for block, generation in zip((*whole.src, *whole.dst), lives, strict=True):
             if books.generation[block] != generation:
                 self.violation(
@@ -74,6 +75,12 @@ class Watch:
             late = late or books.block_state[block] in HELD
         if late:
             self.landed_late.append(None)
+
+    def _given_up(self, token: Token) -> bool:
+        """Does nobody wait for this part any more?"""
+        books = self.ledger.books
+        slot = books.tokens.get(token.serial)
+        return slot is None or books.parts_state[slot] == P.LOST
 
     def on_report(self, report: Report) -> None:
         """Called before the ledger hears it: count failures by code, and remember what must not be a hit again."""

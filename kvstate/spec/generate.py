@@ -110,7 +110,7 @@ def _left_over(files: dict[Path, str], root: Path) -> list[Path]:
 
 
 def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
-    """Write what is stale below `root` and remove what nothing prints; returns the exit code (1: `--check` found some)."""
+    """Write what is stale below `root`, remove what nothing prints; the exit code is 1 if `--check` found any."""
     parser = argparse.ArgumentParser(prog="python -m kvstate.spec.generate", description="Print the tables from spec/.")
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 and name the files that are stale")
     check: bool = parser.parse_args(arguments).check

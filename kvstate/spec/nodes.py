@@ -108,7 +108,7 @@ def type_of(node: Node) -> Type:
 
 
 def evaluate(node: Node, env: Mapping[str, Value]) -> Value:
-    """The value where the names are as `env` says (KeyError if one is not there); as in Python, `and` and `or` stop early."""
+    """The value where the names are as `env` says (KeyError if one is missing); `and` and `or` stop early."""
     match node:
         case Const():
             return node.value

@@ -107,7 +107,12 @@ def test_every_option_arrives(driver: Driver, tmp_path: Path) -> None:
 
 def test_chaos_is_a_preset_and_what_is_given_wins(driver: Driver) -> None:
     assert run(["replay", "--chaos", "--quiet"]) == 0
-    assert driver.config.as_dict() == ReplayConfig(delay=CHAOS_DELAY_MS, integrity="host").as_dict() | CHAOS
+    expected = ReplayConfig(delay=CHAOS_DELAY_MS, integrity="host", must_race=True)
+    assert driver.config.as_dict() == expected.as_dict() | CHAOS
+    assert run(["replay", "--chaos", "--no-race", "--quiet"]) == 0
+    assert not driver.config.must_race
+    assert run(["replay", "--fail", "1%", "--quiet"]) == 0
+    assert (driver.config.must_race, driver.config.delay) == (False, CHAOS_DELAY_MS)
     assert run(["replay", "--chaos", "--integrity", "off", "--quiet"]) == 0
     assert driver.config.integrity == "off"
     assert run(["replay", "--chaos", "--abort", "0", "--fail", "BUSY=3%", "--delay", "5", "--quiet"]) == 0

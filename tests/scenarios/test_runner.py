@@ -101,7 +101,7 @@ def test_what_was_only_prepared_does_not_count_as_fired() -> None:
 def test_a_poisoned_ledger_has_to_be_expected() -> None:
     poison = f"{SETUP}deliver t3 denied DEVICE_ERROR"
     [problem] = problems(poison)
-    assert "the ledger is poisoned: L10 say why: DEVICE_ERROR" in problem
+    assert "the ledger is poisoned: device: DEVICE_ERROR" in problem
     assert problems(f"{poison}\nallocate r1 1\nexpect fatal") == []
     [problem] = problems(f"{SETUP}expect fatal")
     assert problem.endswith("the ledger should be poisoned in the end, and is not")
@@ -140,9 +140,9 @@ def test_a_poisoned_ledger_has_to_be_expected() -> None:
         ("deliver t3 failed colour=red", "colour is no detail of a failure (there are line stage"),
         ("deliver t3 failed line=0", "line belongs to no failure;"),
         ("step 41 r1 b8=K1", "r1/1 does not own b8 as an open block, so no step may write it"),
-        ("step 41 r1\nretire 41", "step 41 has not landed, so it can't retire; land it first (land step 41)"),
+        ("open r2\nstep 41 r2\nretire 41", "step 41 has not landed, so it can't retire; land it first (land step 41)"),
         ("land step 41", "step 41 is not under way"),
-        ("step 41 r1\nland step 41\nland step 41", "step 41 has landed already"),
+        ("open r2\nstep 41 r2\nland step 41\nland step 41", "step 41 has landed already"),
         ("show everything", "everything can't be shown; there are blocks, free, keys,"),
         ("expect rest", "rest stands where fatal should be;"),
         ("given K1 in host", "K1 can't be stored in host: nothing to store:"),

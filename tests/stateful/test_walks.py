@@ -7,16 +7,7 @@ import pytest
 from kvstate.machines import tables
 from kvstate.machines.interpreted import interpreted
 from kvstate.spec.loader import load_spec
-from tests.stateful.world import Scope, World
-
-SCOPES = {
-    "one rank": Scope(),
-    "wide": Scope(device=6, host=8, batch_blocks=2, part_blocks=1, keys=7),
-    "two ranks": Scope(ranks=2, part_blocks=2, host=6),
-    "tight": Scope(device=3, host=3, part_blocks=2, batch_blocks=1, max_jobs=1, longest=3),
-    "durable": Scope(durable=True),
-    "unverified": Scope(verify=False, part_blocks=2),
-}
+from tests.stateful.world import SCOPES, World
 
 
 @pytest.mark.parametrize("scope", SCOPES)

@@ -118,8 +118,3 @@ def test_what_is_pinned_is_needed_by_something() -> None:
 def test_the_base_brings_neither_torch_nor_numpy() -> None:
     base = {canonicalize_name(Requirement(line).name) for line in PYPROJECT["project"]["dependencies"]}
     assert base == {"click", "msgspec", "rich"}
-
-
-def test_the_example_of_the_readme_runs() -> None:
-    [example] = re.findall(r"(?ms)^```python\n(.*?)^```", README)
-    exec(compile(example, "README.md", "exec"), {})  # noqa: S102  the project's own text

@@ -93,13 +93,13 @@ def _verifying_part_ok(t: TransferTable, i: int) -> int:
 def _rolling_back_cut(t: TransferTable, i: int) -> int:
     if not t.told[i]:
         return 28  # X40
-    return 38  # X70: told
+    return 39  # X70: told
 
 
 def _rolling_back_expire(t: TransferTable, i: int) -> int:
     if not t.told[i]:
         return 29  # X43
-    return 38  # X70: told
+    return 39  # X70: told
 
 
 def _rolling_back_lapse(t: TransferTable, i: int) -> int:
@@ -160,7 +160,16 @@ def _aborting_part_ok(t: TransferTable, i: int) -> int:
     if left > 1:
         return 35  # X60
     if left == 1:
-        return 36  # X61
+        return 37  # X61
+    return REFUSED
+
+
+def _aborting_part_broken(t: TransferTable, i: int) -> int:
+    left = t.left[i]
+    if left > 1:
+        return 36  # X63
+    if left == 1:
+        return 37  # X61
     return REFUSED
 
 
@@ -352,6 +361,10 @@ def _X60(t: TransferTable, i: int) -> None:
     t.left[i] = t.left[i] - 1
 
 
+def _X63(t: TransferTable, i: int) -> None:
+    t.left[i] = t.left[i] - 1
+
+
 def _X61(t: TransferTable, i: int) -> None:
     t.left[i] = 0
     t.state[i] = 9  # aborted
@@ -365,7 +378,7 @@ def _X62(t: TransferTable, i: int) -> None:
 CELLS: tuple[int | Callable[[TransferTable, int], int], ...] = (
     # planned
     REFUSED,  # turn
-    40,  # retry_due: X72
+    41,  # retry_due: X72
     0,  # start: X01
     1,  # cut: X02
     1,  # expire: X02
@@ -377,7 +390,7 @@ CELLS: tuple[int | Callable[[TransferTable, int], int], ...] = (
     REFUSED,  # part_lost
     # fetching
     REFUSED,  # turn
-    40,  # retry_due: X72
+    41,  # retry_due: X72
     REFUSED,  # start
     14,  # cut: X20
     15,  # expire: X24
@@ -389,7 +402,7 @@ CELLS: tuple[int | Callable[[TransferTable, int], int], ...] = (
     _fetching_part_lost,  # part_lost: X15 X19
     # verifying
     REFUSED,  # turn
-    40,  # retry_due: X72
+    41,  # retry_due: X72
     REFUSED,  # start
     14,  # cut: X20
     15,  # expire: X24
@@ -401,7 +414,7 @@ CELLS: tuple[int | Callable[[TransferTable, int], int], ...] = (
     _fetching_part_lost,  # part_lost: X15 X19
     # verified
     6,  # turn: X22
-    40,  # retry_due: X72
+    41,  # retry_due: X72
     REFUSED,  # start
     17,  # cut: X23
     17,  # expire: X23
@@ -425,7 +438,7 @@ CELLS: tuple[int | Callable[[TransferTable, int], int], ...] = (
     REFUSED,  # part_lost
     # rolling_back
     REFUSED,  # turn
-    40,  # retry_due: X72
+    41,  # retry_due: X72
     REFUSED,  # start
     _rolling_back_cut,  # cut: X40 X70
     _rolling_back_expire,  # expire: X43 X70
@@ -437,22 +450,22 @@ CELLS: tuple[int | Callable[[TransferTable, int], int], ...] = (
     _rolling_back_part_lost,  # part_lost: X32 X33 X39
     # aborting
     REFUSED,  # turn
-    40,  # retry_due: X72
+    41,  # retry_due: X72
     REFUSED,  # start
-    39,  # cut: X71
-    39,  # expire: X71
+    40,  # cut: X71
+    40,  # expire: X71
     REFUSED,  # abort
-    37,  # lapse: X62
+    38,  # lapse: X62
     _aborting_part_ok,  # part_ok: X60 X61
     _aborting_part_ok,  # part_failed: X60 X61
-    _aborting_part_ok,  # part_broken: X60 X61
+    _aborting_part_broken,  # part_broken: X63 X61
     _aborting_part_ok,  # part_lost: X60 X61
     # committed
     REFUSED,  # turn
-    40,  # retry_due: X72
+    41,  # retry_due: X72
     REFUSED,  # start
-    39,  # cut: X71
-    39,  # expire: X71
+    40,  # cut: X71
+    40,  # expire: X71
     REFUSED,  # abort
     REFUSED,  # lapse
     REFUSED,  # part_ok
@@ -461,10 +474,10 @@ CELLS: tuple[int | Callable[[TransferTable, int], int], ...] = (
     REFUSED,  # part_lost
     # fell_back
     REFUSED,  # turn
-    40,  # retry_due: X72
+    41,  # retry_due: X72
     REFUSED,  # start
-    39,  # cut: X71
-    39,  # expire: X71
+    40,  # cut: X71
+    40,  # expire: X71
     REFUSED,  # abort
     REFUSED,  # lapse
     REFUSED,  # part_ok
@@ -473,10 +486,10 @@ CELLS: tuple[int | Callable[[TransferTable, int], int], ...] = (
     REFUSED,  # part_lost
     # aborted
     REFUSED,  # turn
-    40,  # retry_due: X72
+    41,  # retry_due: X72
     REFUSED,  # start
-    39,  # cut: X71
-    39,  # expire: X71
+    40,  # cut: X71
+    40,  # expire: X71
     REFUSED,  # abort
     REFUSED,  # lapse
     REFUSED,  # part_ok
@@ -495,7 +508,7 @@ BY_ROW: tuple[tuple[str, Callable[[TransferTable, int], None] | None, tuple[str,
     ("X12", _X12, ("tell_verified",)),
     ("X22", _X22, ("commit", "name", "unpin", "tell_committed", "over")),
     ("X13", _X13, ("ask_cancel",)),
-    ("X14", _X14, ("ask_cancel",)),
+    ("X14", _X14, ("condemn", "ask_cancel")),
     ("X15", _X15, ("ask_cancel",)),
     ("X16", _X16, ("wait_retry",)),
     ("X17", _X17, ("rollback", "cool", "unpin", "fell", "over")),
@@ -506,7 +519,7 @@ BY_ROW: tuple[tuple[str, Callable[[TransferTable, int], None] | None, tuple[str,
     ("X21", _X21, ("ask_cancel",)),
     ("X23", _X23, ("rollback", "unpin", "fell", "over")),
     ("X30", _X30, ()),
-    ("X31", _X31, ()),
+    ("X31", _X31, ("condemn",)),
     ("X32", _X32, ()),
     ("X33", _X33, ("condemn", "cool_lost", "over")),
     ("X34", _X34, ("wait_retry",)),
@@ -523,6 +536,7 @@ BY_ROW: tuple[tuple[str, Callable[[TransferTable, int], None] | None, tuple[str,
     ("X51", _X51, ("rollback", "cool", "unpin", "fell", "over")),
     ("X52", _X52, ("over",)),
     ("X60", _X60, ()),
+    ("X63", _X63, ("condemn",)),
     ("X61", _X61, ("condemn", "cool_lost", "over")),
     ("X62", _X62, ("give_up", "condemn", "cool_lost", "over")),
     ("X70", None, ()),

@@ -1,0 +1,74 @@
+"""What a ledger may be told at its birth, and what it says of the rest."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from kvstate.machines.config import ENGINE, MAX_BLOCKS, ConfigError, LedgerConfig, PoolConfig
+from kvstate.machines.ledger import Ledger
+from tests.machines.rig import Rig
+
+DEVICE = PoolConfig("device", 4)
+COUNTS = ("tokens_per_block", "ranks", "attempts", "part_blocks", "batch_blocks", "max_jobs", "incarnation")
+SECONDS = ("grace", "retry_delay", "cool_for", "pending_for", "offload_for", "step_for")
+
+
+def test_every_field_is_checked_here() -> None:
+    assert {field.name for field in fields(LedgerConfig)} == {"pools", *COUNTS, *SECONDS}
+
+
+@pytest.mark.parametrize(
+    ("pools", "sentence"),
+    [
+        ((), "pools: a ledger needs at least one pool; the first one is the device"),
+        ((DEVICE, PoolConfig("", 1)), "pools: the name '' is empty or taken twice; give each pool its own"),
+        ((DEVICE, DEVICE), "pools: the name 'device' is empty or taken twice"),
+        ((DEVICE, PoolConfig("host", -1)), f"pools: host has -1 blocks; it must be 0 to {MAX_BLOCKS}"),
+        ((PoolConfig("device", MAX_BLOCKS + 1),), f"pools: device has {MAX_BLOCKS + 1} blocks; it must be 0 to"),
+        ((DEVICE, PoolConfig("host", 1, copier=ENGINE)), "pools: no copier may be called 'engine'"),
+    ],
+)
+def test_pools_that_can_t_work(pools: tuple[PoolConfig, ...], sentence: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        LedgerConfig(pools)
+    assert sentence in str(refused.value)
+
+
+@pytest.mark.parametrize("name", COUNTS)
+@pytest.mark.parametrize("value", [0, -1])
+def test_a_count_is_at_least_one(name: str, value: int) -> None:
+    with pytest.raises(ConfigError, match=f"{name}: {value} is too small; it must be at least 1"):
+        LedgerConfig((DEVICE,), **{name: value})
+
+
+@pytest.mark.parametrize("name", SECONDS)
+@pytest.mark.parametrize("value", [-1, -0.5, float("nan"), float("inf"), float("-inf")])
+def test_seconds_are_neither_less_than_none_nor_without_end(name: str, value: float) -> None:
+    """A whole number is as good as any, and as bad."""
+    with pytest.raises(ConfigError, match=f"{name}: {value} is not a number of seconds"):
+        LedgerConfig((DEVICE,), **{name: value})  # type: ignore[arg-type]
+
+
+def test_the_smallest_of_everything_works() -> None:
+    least: dict[str, Any] = {**dict.fromkeys(COUNTS, 1), **dict.fromkeys(SECONDS, 0)}
+    rig = Rig(1, 1, durable=True, verify=True, **least)
+    rig.below(1)
+    lease = rig.open()
+    load, _ = rig.load(lease, rig.lookup(lease, 1))
+    rig.finish_all()
+    verdict = rig.verdict()
+    assert (verdict.load, verdict.ending, verdict.tokens) == (load, "proceed", 1)
+    rig.check()
+
+
+def test_a_ledger_may_have_no_blocks_and_no_tier_below() -> None:
+    ledger = Ledger(LedgerConfig((PoolConfig("device", 0),)))
+    lease = ledger.open("a")
+    assert isinstance(lease, int)
+    assert ledger.allocate(lease, 1) == (1, 0, 0, 0)
+    assert "there is no pool 1 below the device" in str(ledger.offload(lease, []))
+    assert ledger.explain(block=0) == "there is no block 0; there are 0, numbered from 0."
+    assert ledger.finish(lease)

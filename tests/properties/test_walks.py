@@ -1,0 +1,257 @@
+"""Walks under the strict eye, and every question of it seen to fail."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from kvstate.machines.ledger import ACTS, COUPLINGS
+from kvstate.machines.messages import Failure, Report
+from kvstate.machines.records import Batch, Job
+from kvstate.machines.tables.block import State as B
+from kvstate.machines.tables.load import State as L
+from kvstate.machines.tables.part import State as P
+from kvstate.machines.tables.transfer import State as X
+from kvstate.machines.verdicts import Ending, LoadVerdict
+from tests.properties.strict import STOPPING, WAITING, WARM, Strict
+from tests.scenarios.spec_mutants import changed
+from tests.stateful.world import SCOPES
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+def test_walks_keep_every_property(scope: str) -> None:
+    told: Counter[str] = Counter()
+    for seed in range(5):
+        world = Strict(seed, SCOPES[scope])
+        for _ in range(15):
+            world.round()
+            world.clock()
+        world.walk(100)
+        world.rest()
+        told.update(loads=len(world.settled), jobs=len(world.jobs))
+    assert min(told.values()) > 15, f"the walks hardly got anywhere: {told}"
+
+
+# -- each of them can fail ---------------------------------------------------------------------------------------------
+
+Plant = Callable[[Strict], bool]
+"""Breaks what a question asks for; False, and nothing changed, if there is nothing here to break."""
+
+
+def a_written_block_is_open(world: Strict) -> bool:
+    for flight in world.flights:
+        if flight.work.kind in ("store", "fetch"):
+            world.ledger.books.block_state[flight.work.dst[0]] = B.OPEN
+            return True
+    return False
+
+
+def a_record_is_lost(world: Strict) -> bool:
+    for flight in world.flights:
+        del world.ledger.books.tokens[flight.work.token.serial]
+        return True
+    return False
+
+
+def a_copy_is_taken_for_over(world: Strict) -> bool:
+    books = world.ledger.books
+    for flight in world.flights:
+        books.parts_state[books.tokens[flight.work.token.serial]] = P.LANDED
+        return True
+    return False
+
+
+def nobody_was_asked(world: Strict) -> bool:
+    states = world.ledger.books.parts_state
+    for machine, owner, state in world.owners():
+        if state in STOPPING[machine] and any(states[slot] == P.FLYING for slot in owner.parts):
+            world.asked_to_stop.clear()
+            return True
+    return False
+
+
+def the_hole_moves_to_the_front(world: Strict) -> bool:
+    for load in world.loads_by_state(L.WAITING):
+        if load.hole is None and load.turn == 0:
+            load.hole = -1
+            return True
+    return False
+
+
+def the_timers_of_keys_are_gone(world: Strict) -> bool:
+    books, key = world.ledger.books, world.ledger.core.ports.key
+    for slot, name in enumerate(books.keys.names):
+        if name is not None and key.state_of(slot) == "cooling":
+            books.timers.clear()
+            return True
+    return False
+
+
+def waiting(world: Strict) -> Iterator[Job | Batch]:
+    return (owner for machine, owner, state in world.owners() if state == WAITING[machine] and owner.parts)
+
+
+def the_timers_of_retries_are_gone(world: Strict) -> bool:
+    for _ in waiting(world):
+        world.ledger.books.timers.clear()
+        return True
+    return False
+
+
+def an_attempt_waits_after_bad_bytes(world: Strict) -> bool:
+    for owner in waiting(world):
+        world.ledger.books.parts_state[owner.parts[0]] = P.BROKEN
+        return True
+    return False
+
+
+def a_pin_stays(world: Strict) -> bool:
+    books = world.ledger.books
+    for load in world.loads_by_state(L.WAITING):
+        if any(batch in load.batches for batch in books.leases[load.lease].pins.values()):
+            books.column("load", "state")[load.slot] = L.SETTLING
+            return True
+    return False
+
+
+def a_turn_is_missed(world: Strict) -> bool:
+    for load in world.loads_by_state(L.WAITING):
+        world.ledger.books.column("transfer", "state")[load.batches[load.turn]] = X.VERIFIED
+        return True
+    return False
+
+
+def a_name_is_a_lie(world: Strict) -> bool:
+    keys = world.ledger.books.keys
+    for slot, name in enumerate(keys.names):
+        if name is not None and keys.blocks[slot] >= 0 and world.ledger.core.ports.key.state_of(slot) == "ready":
+            world.bytes[0, keys.blocks[slot]] = "another's"
+            world.writes.clear()
+            return True
+    return False
+
+
+def an_object_is_left_behind(world: Strict) -> bool:
+    for token in world.objects - {flight.work.token for flight in (*world.flights, *world.waiting)}:
+        world.committed.discard(world.persists[token])
+        world.persists[token] = 0
+        return True
+    return False
+
+
+def time_does_not_come(world: Strict) -> bool:
+    if world.ledger.books.job_ids or world.ledger.books.load_ids:
+        world.ledger.books.timers.clear()
+        return True
+    return False
+
+
+PLANTS: list[tuple[Plant, str, str]] = [
+    (a_written_block_is_open, "writer_place", "L3.writer_place"),
+    (a_record_is_lost, "recorded", "L4.recorded"),
+    (a_copy_is_taken_for_over, "recorded", "L4.recorded"),
+    (a_name_is_a_lie, "true_names", "L9.bytes"),
+    (an_object_is_left_behind, "no_object", "L5.no_object"),
+    (nobody_was_asked, "asked", "L4.asked"),
+    (the_hole_moves_to_the_front, "behind", "L5.behind"),
+    (the_timers_of_keys_are_gone, "timer", "L7.timer"),
+    (the_timers_of_retries_are_gone, "timer", "L7.timer"),
+    (an_attempt_waits_after_bad_bytes, "no_retry", "L7.no_retry"),
+    (a_pin_stays, "pins", "L9.pins"),
+    (a_turn_is_missed, "turn", "L11.turn"),
+    (time_does_not_come, "clock", "L7.clock"),
+]
+
+
+@pytest.mark.parametrize(("plant", "question", "law"), PLANTS, ids=lambda value: getattr(value, "__name__", value))
+def test_a_question_can_fail(plant: Plant, question: str, law: str) -> None:
+    for seed in range(60):
+        world = Strict(seed, SCOPES["durable" if question == "no_object" else "wide"])
+        for name in WARM:
+            world.move(name)
+        for _ in range(40):
+            if plant(world):
+                with pytest.raises(AssertionError, match=law):
+                    getattr(world, question)()
+                return
+            world.race()
+    pytest.fail("no walk comes to where this could be broken")
+
+
+MUTANTS: list[tuple[str, str, dict[str, Any]]] = [
+    ("L1.verdict_once", "wide", {"machines": changed("A02", effects=("abort",))}),
+    ("L2.stale_counted", "wide", {"machines": changed("P11", effects=())}),
+    ("L3.no_reuse", "wide", {"machines": changed("P12", effects=())}),
+    ("L3.writer_place", "wide", {"machines": changed("B21", to="free")}),
+    ("L4.asked", "wide", {"machines": changed("X13", effects=())}),
+    ("L5.proceed", "wide", {"machines": changed("P05", effects=("let_go", "ok"))}),
+    ("L5.bad_keys", "wide", {"couplings": [row for row in COUPLINGS if row.event != "condemn"]}),
+    ("L5.behind", "tight", {"machines": changed("A13", effects=())}),
+    ("L5.no_object", "durable", {"acts": [act for act in ACTS if act.act != "undo_late"]}),
+    ("L5.no_object", "durable", {"acts": [act for act in ACTS if act.act != "undo_persist"]}),
+    ("L7.timer", "wide", {"acts": [act for act in ACTS if act.act != "arm_retry"]}),
+    ("L7.no_retry", "durable", {"machines": changed("O17", unset="again")}),
+    ("L7.clock", "wide", {"acts": [act for act in ACTS if act.act != "arm_warm"]}),
+    ("L9.pins", "wide", {"machines": changed("X24", effects=("leave", "ask_cancel", "cool", "fell"))}),
+    ("L10.cause", "wide", {"acts": [act for act in ACTS if act.act != "note_failures"]}),
+    ("L11.turn", "wide", {"machines": changed("X12", effects=())}),
+    ("L11.home", "wide", {"machines": changed("B52", to=None)}),
+]
+"""What is broken in the spec, and by which name a walk says so."""
+
+
+@pytest.mark.parametrize(("law", "scope", "broken"), MUTANTS, ids=lambda value: value if isinstance(value, str) else "")
+def test_a_broken_spec_is_seen(law: str, scope: str, broken: dict[str, Any]) -> None:
+    said: Counter[str] = Counter()
+    for seed in range(60):
+        world = Strict(seed, SCOPES[scope], **broken)
+        try:
+            for _ in range(8):
+                world.round()
+                world.clock()
+            world.rest()
+        except AssertionError as problem:
+            said[str(problem).partition(":")[0]] += 1
+            if law in said:
+                return
+    pytest.fail(f"no walk said {law}; they said {said}")
+
+
+def test_every_question_is_seen_to_fail() -> None:
+    assert {question for _, question, _ in PLANTS} == set(Strict.QUESTIONS)
+
+
+def test_a_cause_that_was_left_out_is_missed() -> None:
+    """A verdict loses its errors on the way."""
+    heard: list[LoadVerdict] = []
+
+    class Forgetful(Strict):
+        def cause(self, number: int, verdict: object) -> None:
+            if isinstance(verdict, LoadVerdict) and self.said.get(number):
+                heard.append(verdict)
+            super().cause(number, verdict)  # type: ignore[arg-type]
+
+    world = Forgetful(0, SCOPES["wide"])
+    while not heard:
+        world.round()
+    told = heard[0]
+    assert told.ending is Ending.RECOMPUTE
+    with pytest.raises(AssertionError, match=r"L10\.cause"):
+        world.cause(told.load, told._replace(errors=()))
+    other = tuple(error for error in told.errors if error.token is None)
+    with pytest.raises(AssertionError, match=r"L10\.cause"):
+        world.cause(told.load, told._replace(errors=other))
+
+
+def test_what_is_noted_of_a_report_is_what_the_owner_hears() -> None:
+    """A report that the owner does not hear, late or twice, is no cause."""
+    world = Strict(3, SCOPES["wide"])
+    world.round()
+    assert world.past
+    for token in world.past:
+        before = {number: set(tokens) for number, tokens in world.said.items()}
+        world.ledger.report(Report(token, "failed", (Failure(-1, 2301, "fetch"),)))
+        assert world.said == before
