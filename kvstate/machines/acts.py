@@ -174,8 +174,8 @@ class Acts:
         books = self.books
         ending = ENDINGS[effect]
         errors = tuple(job.failures)
-        if ending is Ending.FAILED and not errors:
-            errors = (unanswered(Code.LOAD_TIMEOUT, "store"),)
+        if ending is Ending.FAILED and books.now >= job.deadline:
+            errors += (unanswered(Code.LOAD_TIMEOUT, "store"),)
         keys = job.keys if ending is Ending.COMMITTED else ()
         books.verdicts.append(JobVerdict(job.id, job.lease, ending, keys, errors if ending is Ending.FAILED else ()))
         for slot in job.key_slots:

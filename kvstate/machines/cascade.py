@@ -19,7 +19,8 @@ from kvstate.machines.relations import RELATIONS
 from kvstate.machines.table import REFUSED, Table
 
 T = TypeVar("T")
-Step = Callable[[int], None]
+Follow = Callable[[int], None]
+"""What follows from a row, on the record that it fired on."""
 Sink = Callable[[str, int, str, int, int], None]
 """Told of every row that fires: machine, uid of the record, row id, state before, state after."""
 
@@ -67,7 +68,7 @@ class Port:
         self.state = books.column(name, "state")
         self.events = {event: number for number, event in enumerate(self.table.EVENTS)}
         self.fired = [0] * len(self.table.ROWS)
-        self.plan: list[tuple[Step, ...]] = []
+        self.plan: list[tuple[Follow, ...]] = []
         self.sink: Sink | None = None
 
     def choose(self, slot: int, event: int) -> bool:
@@ -178,7 +179,7 @@ class Cascade:
         for line, machine in [(row.id, row.machine) for row in couplings] + [(row.id, row.machine) for row in acts]:
             known(line, "machine", machine, self.ports)
         for port in self.ports.values():
-            steps: dict[str, list[Step]] = {}
+            steps: dict[str, list[Follow]] = {}
             for effect in {effect for effects in port.table.EFFECTS for effect in effects}:
                 mine = [row for row in acts if (row.machine, row.effect) == (port.name, effect)]
                 steps[effect] = [
@@ -194,7 +195,7 @@ class Cascade:
         rosters = {"part": books.parts, "offload": books.jobs, "transfer": books.batches, "load": books.loads}
         return rosters[machine] if machine in rosters else range(2**62)
 
-    def _act(self, row: ActRow, doer: object) -> Step:
+    def _act(self, row: ActRow, doer: object) -> Follow:
         act, records, effect = getattr(doer, row.act, None), self._records(row.machine), row.effect
         if not callable(act):
             raise ValueError(f"{row.id} names an act {row.act!r}, and the ledger can't do that")
@@ -204,7 +205,7 @@ class Cascade:
 
         return step
 
-    def _couple(self, row: Coupling) -> Step:
+    def _couple(self, row: Coupling) -> Follow:
         books, records = self.books, self._records(row.machine)
         relation = known(row.id, "relation", row.over, RELATIONS)
         port = known(row.id, "machine", row.target, self.ports)

@@ -40,7 +40,7 @@ class Core:
         self.ports.part.signal(books.tokens[report.token.serial], REPORTS[report.outcome])
         books.heard = None
 
-    def settle(self) -> None:
+    def conclude(self) -> None:
         """End an input: answer what needs no worker, drop what is over, start the jobs that waited for a place."""
         books = self.books
         while books.at_once or books.doomed:

@@ -76,7 +76,8 @@ def describe_part(books: Books, part: Part) -> str:
     """A part as one names it in a sentence."""
     state = books.parts.table.STATES[books.parts_state[part.slot]]
     attempt = f" attempt {part.attempt}" if part.attempt > 1 else ""
-    return f"{part.kind.value} part {part.token.serial}{_of(books, part)}{attempt} ({state} {_ago(books, part.since)})"
+    begun = f"begun {books.now - part.since:.3g} s ago"
+    return f"{part.kind.value} part {part.token.serial}{_of(books, part)}{attempt} ({state}, {begun})"
 
 
 def _of(books: Books, part: Part) -> str:

@@ -17,18 +17,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from copy import deepcopy
-from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
+from typing import NamedTuple
 
 from kvstate.machines import tables
 from kvstate.machines.books import Books, Tables
 from kvstate.machines.canonical import digest
-from kvstate.machines.cascade import ActRow, Coupling, InvariantError
+from kvstate.machines.cascade import ActRow, Coupling
 from kvstate.machines.config import LedgerConfig
+from kvstate.machines.door import door
 from kvstate.machines.explain import explain
 from kvstate.machines.messages import BlockRef, Effect, Report, Token
 from kvstate.machines.policy import LRU, Policy
 from kvstate.machines.records import Lease
-from kvstate.machines.sound import bad_keys, bad_refs, bad_time
 from kvstate.machines.steps import Steps
 from kvstate.machines.tables import coupling
 from kvstate.machines.tables.service import Event as S
@@ -36,30 +36,6 @@ from kvstate.machines.verdicts import Closed, Fatal, Grant, Hit, Refusal, Short,
 
 COUPLINGS = tuple(Coupling(*row) for row in coupling.COUPLINGS)
 ACTS = tuple(ActRow(*row) for row in coupling.ACTS)
-
-Args = ParamSpec("Args")
-R = TypeVar("R")
-
-
-def door(
-    method: Callable[Concatenate[Ledger, Args], R],
-) -> Callable[Concatenate[Ledger, Args], R | Refusal]:
-    """Every input comes through here: it is run to its end, or it breaks an invariant and poisons the ledger."""
-
-    def through(self: Ledger, /, *args: Args.args, **kwargs: Args.kwargs) -> R | Refusal:
-        if self.fatal is not None:
-            return Refusal(f"the ledger is poisoned: {self.fatal.sentence}")
-        try:
-            result = method(self, *args, **kwargs)
-            self.core.settle()
-        except InvariantError as broken:
-            return self._poison(Fatal(broken.law, broken.sentence))
-        except Exception as error:  # a bug in the ledger itself: as loud, and as final
-            return self._poison(Fatal("INTERNAL", f"{type(error).__name__} in {method.__name__}: {error}"))
-        return result
-
-    through.__name__, through.__doc__ = method.__name__, method.__doc__
-    return through
 
 
 class Snapshot(NamedTuple):
@@ -102,7 +78,7 @@ class Ledger:
         While another load is bringing the next block in, the answer is `pending` and nothing is pinned; after
         `pending_for` seconds it is a miss.
         """
-        held = self._held(lease, bad_keys(keys))
+        held = self.core.lease(lease)
         return held if isinstance(held, Refusal) else self.core.lookup(held, keys)
 
     @door
@@ -112,11 +88,10 @@ class Ledger:
         return held if isinstance(held, Refusal) else self.core.unpin(held, hit)
 
     @door
-    def allocate(self, lease: int, blocks: int) -> Grant | Short | Refusal:
+    def allocate(self, lease: int, count: int) -> Grant | Short | Refusal:
         """Get that many open device blocks, evicting cached ones if need be: all of them, or what there would be."""
-        count = None if type(blocks) is int and blocks >= 0 else Refusal(f"{blocks!r} blocks can't be allocated")
-        held = self._held(lease, count)
-        return held if isinstance(held, Refusal) else self.core.allocate(held, blocks)
+        held = self.core.lease(lease)
+        return held if isinstance(held, Refusal) else self.core.allocate(held, count)
 
     @door
     def seal(self, lease: int, blocks: Sequence[BlockRef], keys: Sequence[bytes]) -> tuple[bool, ...] | Refusal:
@@ -124,13 +99,13 @@ class Ledger:
 
         False for a block that stays private: another one has the key already, or the cache was reset meanwhile.
         """
-        held = self._held(lease, bad_refs(blocks), bad_keys(keys))
+        held = self.core.lease(lease)
         return held if isinstance(held, Refusal) else self.core.seal(held, blocks, keys)
 
     @door
     def release(self, lease: int, blocks: Sequence[BlockRef]) -> Closed | Refusal:
         """Give some blocks back while the lease lives on (a window that has moved)."""
-        held = self._held(lease, bad_refs(blocks))
+        held = self.core.lease(lease)
         return held if isinstance(held, Refusal) else self.core.release(held, blocks)
 
     @door
@@ -155,9 +130,9 @@ class Ledger:
         held = self.core.lease(lease)
         return held if isinstance(held, Refusal) else self.core.close(held)
 
-    def _held(self, lease: int, *checks: Refusal | None) -> Lease | Refusal:
-        """The lease, unless one of the checks refused first. (A refusal is false: `or` would pass it over.)"""
-        refused = next((refused for refused in checks if refused is not None), None)
+    def _admitted(self, lease: int) -> Lease | Refusal:
+        """The lease, if new work may come in. (A refusal is false: `or` would pass it over.)"""
+        refused = self.core.admit()
         return self.core.lease(lease) if refused is None else refused
 
     # -- copies --------------------------------------------------------------------------------------------------------
@@ -171,7 +146,7 @@ class Ledger:
         A block that is listed twice, has begun another life, has no key or is stored already is dropped and reported.
         """
         until = self.books.now + self.config.offload_for if deadline is None else deadline
-        held = self._held(lease, self.core.admit(), bad_refs(blocks), bad_time("the deadline", until))
+        held = self._admitted(lease)
         if isinstance(held, Refusal):
             return held
         if not 0 < pool < len(self.books.pools):
@@ -181,7 +156,7 @@ class Ledger:
     @door
     def load(self, lease: int, hit: Hit, into: Sequence[BlockRef], *, deadline: float) -> Started | Refusal:
         """Load what of `hit` lies below the device into these open blocks of the lease, batch by batch, in order."""
-        held = self._held(lease, self.core.admit(), bad_refs(into), bad_time("the deadline", deadline))
+        held = self._admitted(lease)
         return held if isinstance(held, Refusal) else self.core.load(held, hit, into, deadline)
 
     @door
@@ -204,7 +179,7 @@ class Ledger:
     @door
     def hold(self, lease: int, blocks: Sequence[BlockRef], *, deadline: float) -> Token | Refusal:
         """The embedder will touch these blocks until it reports the token done; they outlive their lease till then."""
-        held = self._held(lease, bad_refs(blocks), bad_time("the deadline", deadline))
+        held = self.core.lease(lease)
         return held if isinstance(held, Refusal) else self.core.hold(held, blocks, deadline)
 
     # -- the world -----------------------------------------------------------------------------------------------------
@@ -292,6 +267,7 @@ class Ledger:
         return {row: count for port in ports for row, count in zip(port.table.ROWS, port.fired, strict=True)}
 
     def _poison(self, fatal: Fatal) -> Refusal:
+        """An invariant is broken: from here on nothing is freed and nothing granted."""
         self.fatal = fatal
         with suppress(Exception):  # a sink may be what broke
             self.core.ports.service.ask(0, S.BROKE)

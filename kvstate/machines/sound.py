@@ -6,38 +6,100 @@ like a broken invariant and poison the ledger.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable
 from math import isfinite
 from typing import Any
 
 from kvstate.errors import Code
 from kvstate.machines.messages import BlockRef, Failure, Outcome, Report, Token
-from kvstate.machines.verdicts import Refusal
+from kvstate.machines.verdicts import Hit, Refusal
 
 OUTCOMES = frozenset(Outcome)
 
 
-def bad_keys(keys: Iterable[Any]) -> Refusal | None:
+def _bad_number(what: str, number: Any) -> Refusal | None:
+    if type(number) is int:
+        return None
+    return Refusal(f"{what} {number!r} is no whole number")
+
+
+def _bad_numbers(what: str, numbers: Any) -> Refusal | None:
+    if not isinstance(numbers, tuple | list):
+        return Refusal(f"{what} {numbers!r} is no list")
+    return next((bad for number in numbers if (bad := _bad_number("lease", number)) is not None), None)
+
+
+def _bad_word(what: str, word: Any) -> Refusal | None:
+    return None if type(word) is str else Refusal(f"{what} {word!r} is no word")
+
+
+def _bad_namespace(what: str, namespace: Any) -> Refusal | None:
+    if type(namespace) is str and namespace:
+        return None
+    return Refusal("a lease needs a namespace: without one the caches of two tenants or models would mix")
+
+
+def _bad_count(what: str, count: Any) -> Refusal | None:
+    return None if type(count) is int and count >= 0 else Refusal(f"{count!r} blocks can't be allocated")
+
+
+def _bad_keys(what: str, keys: Any) -> Refusal | None:
     """Keys are bytes, and not empty."""
+    if not isinstance(keys, tuple | list):
+        return Refusal(f"{what} {keys!r} is no list")
     for key in keys:
         if type(key) is not bytes or not key:
             return Refusal(f"{key!r} is no key: a key is bytes, one at least")
     return None
 
 
-def bad_refs(refs: Iterable[Any]) -> Refusal | None:
+def _bad_refs(what: str, refs: Any) -> Refusal | None:
     """References are `BlockRef`, as the ledger gave them out."""
+    if not isinstance(refs, tuple | list):
+        return Refusal(f"{what} {refs!r} is no list")
     for ref in refs:
-        if type(ref) is not BlockRef:
+        if type(ref) is not BlockRef or type(ref.block) is not int or type(ref.generation) is not int:
             return Refusal(f"{ref!r} is no reference to a block: give the BlockRef that the ledger gave")
     return None
 
 
-def bad_time(what: str, time: Any) -> Refusal | None:
+def _bad_time(what: str, time: Any) -> Refusal | None:
     """Times are finite: a deadline that never comes would be a wait without end (law L7)."""
     if isinstance(time, int | float) and isfinite(time):
         return None
-    return Refusal(f"{what} is {time!r}: a time is a finite number of seconds")
+    return Refusal(f"the {what} is {time!r}: a time is a finite number of seconds")
+
+
+def _bad_hit(what: str, hit: Any) -> Refusal | None:
+    """A hit is what a lookup gave, unchanged."""
+    if type(hit) is not Hit:
+        return Refusal(f"{hit!r} is no hit: give what the lookup gave")
+    places = range(min(len(hit.blocks), len(hit.keys)))
+    if any(place not in places for place in hit.below):
+        return Refusal("the hit names places beyond its blocks: give what the lookup gave")
+    number = _bad_number("lease", hit.lease)
+    return _bad_refs("blocks", hit.blocks) if number is None else number
+
+
+CHECKS: dict[str, Callable[[str, Any], Refusal | None]] = {
+    "lease": _bad_number,
+    "leases": _bad_numbers,
+    "number": _bad_number,
+    "step": _bad_number,
+    "rank": _bad_number,
+    "serial": _bad_number,
+    "pool": _bad_number,
+    "copier": _bad_word,
+    "namespace": _bad_namespace,
+    "count": _bad_count,
+    "keys": _bad_keys,
+    "blocks": _bad_refs,
+    "into": _bad_refs,
+    "hit": _bad_hit,
+    "deadline": _bad_time,
+    "now": lambda _, now: _bad_time("time", now),
+}
+"""What an argument of this name has to be; `Ledger` uses one name for one thing."""
 
 
 def sound_report(report: Any) -> Report | None:

@@ -10,7 +10,7 @@ from kvstate.machines.cascade import InvariantError
 from kvstate.machines.config import ENGINE
 from kvstate.machines.messages import BlockRef, Failure, Kind, Outcome, Report, Token
 from kvstate.machines.records import Lease, Part
-from kvstate.machines.sound import bad_time, sound_report
+from kvstate.machines.sound import sound_report
 from kvstate.machines.tables.block import Event as B
 from kvstate.machines.tables.key import Event as K
 from kvstate.machines.tables.offload import Event as O
@@ -116,15 +116,14 @@ class Steps(Transfers):
 
     def tick(self, now: float) -> None:
         books = self.books
-        if bad_time("now", now) is None:
-            books.now = max(books.now, now)
+        books.now = max(books.now, now)
         while (timer := books.due(books.now)) is not None:
             port = self.ports.ports[timer.machine]
             if timer.machine == "part":
                 self.hear(Report(books.parts[timer.slot].token, Outcome.TIMEOUT))
             else:
                 port.signal(timer.slot, port.events[timer.event])
-            self.settle()
+            self.conclude()
 
     # -- the whole -----------------------------------------------------------------------------------------------------
 
@@ -150,8 +149,9 @@ class Steps(Transfers):
         books.pending_since.clear()
         return dropped
 
-    def drain(self) -> bool:
-        self.ports.service.ask(0, S.DRAIN)
+    def drain(self) -> bool | Refusal:
+        if not self.ports.service.ask(0, S.DRAIN):
+            return Refusal(f"the ledger is {self.ports.service.state_of(0)} already")
         for slot in tuple(self.books.job_ids.values()):
             self.ports.job.ask(slot, O.CANCEL)
         return True

@@ -182,7 +182,7 @@ def _no_race(config: ReplayConfig, result: ReplayResult) -> Iterator[str]:
         "max_inflight_jobs": 50 if enough else requests // 78,
         "aborts_while_copying": 100 if enough else min(100, _at_least(requests * config.abort)),
         "reuses_after_drain": 100 if enough else requests // 39,
-        "late_landings": 100 if enough else min(100, _at_least(requests * config.late)),
+        "late_landings": 100 if enough else min(100, _at_least(requests * config.late / 2)),
     }
     for name, number in wanted.items():
         if getattr(result, name) < number:

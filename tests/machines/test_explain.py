@@ -41,7 +41,7 @@ def test_an_active_block_that_is_stored_and_the_block_that_is_filled(rig: Rig) -
     rig.tick(1.0)
     job = rig.offload(lease, refs)
     rig.tick(2.0)
-    part = f"store part 1 of job {job} (flying for 1 s)"
+    part = f"store part 1 of job {job} (flying, begun 1 s ago)"
     assert block(rig, 0) == (
         f"block 0 (device, gen 0, named by key 01010101) is active: owned by lease {lease} for 2 s, "
         f"held by job {job} for 1 s, read by {part}; it is cached or free when its last owner lets go of it."
@@ -84,13 +84,13 @@ def test_a_draining_and_a_quarantined_block(make_rig: MakeRig) -> None:
     rig.ledger.cancel(load)
     part = f"fetch part {again.token.serial} of load {load} batch 0 attempt 2"
     assert block(rig, ref.block) == (
-        f"block {ref.block} (device, gen {ref.generation}) is draining: written by {part} (flying for 0 s); "
+        f"block {ref.block} (device, gen {ref.generation}) is draining: written by {part} (flying, begun 0 s ago); "
         "it is free when the last of these has reported, or a fence proves them over."
     )
     rig.tick(2.0)
     assert block(rig, ref.block) == (
         f"block {ref.block} (device, gen {ref.generation}) is quarantined: written by fetch part {again.token.serial} "
-        "attempt 2 (lost for 1 s); nobody is expected to report any more: it is free by a late report or a fence alone."
+        "attempt 2 (lost, begun 1 s ago); nobody is expected to report any more: it is free by a late report or a fence alone."
     )
 
 
@@ -117,7 +117,7 @@ def test_a_job_in_each_of_its_states(make_rig: MakeRig) -> None:
         )
 
     assert says("queued", 0, "no part", "9")
-    waits = ", ".join(f"store part {serial} of job {running} (flying for 1 s)" for serial in (1, 2))
+    waits = ", ".join(f"store part {serial} of job {running} (flying, begun 1 s ago)" for serial in (1, 2))
     assert f"it waits for {waits}, and" in rig.ledger.explain(work=running)
     rig.finish_all()
     rig.ledger.finish(first)
@@ -125,16 +125,16 @@ def test_a_job_in_each_of_its_states(make_rig: MakeRig) -> None:
     rig.tick(2.0)
     job = rig.offload(lease, [ref])
     [work] = rig.works()
-    assert says("copying", 1, f"store part {work.token.serial} of job {job} (flying for 0 s)", "10")
+    assert says("copying", 1, f"store part {work.token.serial} of job {job} (flying, begun 0 s ago)", "10")
     rig.report(work)
     [persist] = rig.works()
     rig.tick(3.0)
-    assert says("persisting", 1, f"persist part {persist.token.serial} of job {job} (flying for 1 s)", "9")
+    assert says("persisting", 1, f"persist part {persist.token.serial} of job {job} (flying, begun 1 s ago)", "9")
     rig.report(persist, "failed")
     assert says("retry_wait", 1, "no part", "9")
     rig.tick(5.0)
     [persist] = rig.works()
-    waits = f"persist part {persist.token.serial} of job {job} attempt 2 (flying for 0 s)"
+    waits = f"persist part {persist.token.serial} of job {job} attempt 2 (flying, begun 0 s ago)"
     assert says("persisting", 2, waits, "7")
     rig.ledger.cancel(job)
     assert says("cancelling", 2, waits, "7")
@@ -149,7 +149,7 @@ def test_a_load_and_its_batches(make_rig: MakeRig) -> None:
     rig.report(works[0])
     rig.report(works[1], "failed")
     rig.tick(0.01)
-    third = f"fetch part {works[2].token.serial} of load {load} batch 2 (flying for 0.01 s)"
+    third = f"fetch part {works[2].token.serial} of load {load} batch 2 (flying, begun 0.01 s ago)"
     assert rig.ledger.explain(work=load) == (
         f"load {load} of lease {lease} brings 3 blocks and is waiting for 0.01 s: 1 of 3 batches are committed; "
         f"batch 1 is retry_wait and waits for no part; batch 2 is fetching and waits for {third}; "

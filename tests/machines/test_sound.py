@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from kvstate.errors import Code
-from kvstate.machines.messages import Failure, Report, Token
+from kvstate.machines.messages import BlockRef, Failure, Report, Token
+from kvstate.machines.verdicts import Hit
 from tests.machines.rig import Rig, key, keys
 
 
@@ -61,9 +63,7 @@ def test_what_is_no_time(rig: Rig, wrong: Any) -> None:
         rig.refuses(lambda: rig.ledger.offload(lease, refs, deadline=wrong), said)
     rig.refuses(lambda: rig.ledger.load(lease, hit, into, deadline=wrong), said)
     rig.refuses(lambda: rig.ledger.hold(lease, into, deadline=wrong), said)
-    before = rig.shape()
-    rig.tick(wrong)
-    assert rig.shape() == before, "no time passes"
+    rig.refuses(lambda: rig.ledger.tick(wrong), f"the time is {wrong!r}: a time is a finite number of seconds")
 
 
 @pytest.mark.parametrize("wrong", ["3", 1.5, None, True], ids=repr)
@@ -140,3 +140,51 @@ def test_good_and_odd_failures_are_both_kept(make_rig: Callable[..., Rig]) -> No
         (Code.KV_OOM, "store", "full"),
         (Code.UNKNOWN, "fetch", "the worker sent what is no failure: 5"),
     ]
+
+
+def forged(hit: Hit, **changes: Any) -> Hit:
+    return dataclasses.replace(hit, **changes)
+
+
+MISTAKES: dict[str, Callable[[Any, int, Hit], Any]] = {
+    "a lease that is a list": lambda ledger, lease, hit: ledger.finish([lease]),
+    "a lease that is a word": lambda ledger, lease, hit: ledger.allocate("1", 1),
+    "no keys": lambda ledger, lease, hit: ledger.lookup(lease, None),
+    "no blocks": lambda ledger, lease, hit: ledger.release(lease, None),
+    "no hit": lambda ledger, lease, hit: ledger.unpin(None),
+    "no hit to load": lambda ledger, lease, hit: ledger.load(lease, None, [], deadline=1.0),
+    "a place beyond the hit": lambda ledger, lease, hit: ledger.load(lease, forged(hit, below=(7,)), [], deadline=1.0),
+    "a hit of words": lambda ledger, lease, hit: ledger.unpin(forged(hit, blocks=("b7",))),
+    "a hit of a lease that is none": lambda ledger, lease, hit: ledger.unpin(forged(hit, lease="r1")),
+    "a job that is a list": lambda ledger, lease, hit: ledger.cancel([]),
+    "a step that is a word": lambda ledger, lease, hit: ledger.step_dispatched("1", [lease]),
+    "a step for no list": lambda ledger, lease, hit: ledger.step_dispatched(1, lease),
+    "a step for words": lambda ledger, lease, hit: ledger.step_dispatched(1, ["r1"]),
+    "a serial that is a word": lambda ledger, lease, hit: ledger.fenced(0, "cpu", "1"),
+    "a copier that is a number": lambda ledger, lease, hit: ledger.fenced(0, 1, 1),
+    "a pool that is a word": lambda ledger, lease, hit: ledger.offload(lease, [], pool="host"),
+    "a reference of words": lambda ledger, lease, hit: ledger.hold(
+        lease,
+        [BlockRef("b7", 0)],
+        deadline=1.0,  # type: ignore[arg-type]
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_of_the_caller_is_a_refusal_and_poisons_nothing(rig: Rig, mistake: str) -> None:
+    rig.below(1)
+    lease = rig.open()
+    hit = rig.lookup(lease, 1)
+    rig.refuses(lambda: MISTAKES[mistake](rig.ledger, lease, hit), "")
+    assert rig.ledger.fatal is None
+
+
+def test_a_call_that_does_not_fit_raises_and_poisons_nothing(rig: Rig) -> None:
+    lease = rig.open()
+    with pytest.raises(TypeError, match="allocate"):
+        rig.ledger.allocate(lease)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="allocate"):
+        rig.ledger.allocate(lease, 1, colour="red")  # type: ignore[call-arg]
+    assert rig.ledger.fatal is None
+    assert rig.allocate(lease, 1)

@@ -21,7 +21,7 @@ JOIN_SECONDS: Final = 1.0
 """How long a close waits for threads that have nothing to do any more; they need microseconds."""
 
 
-class _Job:
+class _Running:
     """One part on its way through a thread. `running` and `dropped` are written under the copier's lock."""
 
     __slots__ = ("asked", "dropped", "running", "work")
@@ -67,15 +67,15 @@ class ThreadCopier:
         self._inbox = inbox
         self._integrity = integrity
         self._lock = threading.Lock()
-        self._jobs: dict[Token, _Job] = {}
+        self._jobs: dict[Token, _Running] = {}
         self._serial = 0
         self._closed = False
-        self._workers: Workers[_Job] = Workers(self._run, threads, f"kvstate-{name}")
+        self._workers: Workers[_Running] = Workers(self._run, threads, f"kvstate-{name}")
 
     def submit(self, work: Work) -> None:
         if self._on_submit is not None:
             self._on_submit(work)
-        job = _Job(work)
+        job = _Running(work)
         with self._lock:
             if self._closed:
                 raise CopierClosedError(self.name, work)
@@ -112,13 +112,13 @@ class ThreadCopier:
         with self._lock:
             return tuple(self._jobs)
 
-    def _drop(self, job: _Job) -> None:
+    def _drop(self, job: _Running) -> None:
         """End a job that no thread has begun; its place in the queue stays, and does nothing. Needs the lock."""
         job.dropped = True
         del self._jobs[job.work.token]
         self._inbox.put(Report(job.work.token, Outcome.CANCELLED))
 
-    def _run(self, job: _Job) -> None:
+    def _run(self, job: _Running) -> None:
         with self._lock:
             if job.dropped:
                 return
