@@ -90,7 +90,8 @@ def test_a_draining_and_a_quarantined_block(make_rig: MakeRig) -> None:
     rig.tick(2.0)
     assert block(rig, ref.block) == (
         f"block {ref.block} (device, gen {ref.generation}) is quarantined: written by fetch part {again.token.serial} "
-        "attempt 2 (lost, begun 1 s ago); nobody is expected to report any more: it is free by a late report or a fence alone."
+        "attempt 2 (lost, begun 1 s ago); nobody is expected to report any more: it is free by a late report or a fence"
+        " alone."
     )
 
 

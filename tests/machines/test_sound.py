@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -146,6 +146,8 @@ def forged(hit: Hit, **changes: Any) -> Hit:
     return dataclasses.replace(hit, **changes)
 
 
+WORDS: Any = BlockRef(*cast("Any", ("b7", 0)))
+
 MISTAKES: dict[str, Callable[[Any, int, Hit], Any]] = {
     "a lease that is a list": lambda ledger, lease, hit: ledger.finish([lease]),
     "a lease that is a word": lambda ledger, lease, hit: ledger.allocate("1", 1),
@@ -165,8 +167,8 @@ MISTAKES: dict[str, Callable[[Any, int, Hit], Any]] = {
     "a pool that is a word": lambda ledger, lease, hit: ledger.offload(lease, [], pool="host"),
     "a reference of words": lambda ledger, lease, hit: ledger.hold(
         lease,
-        [BlockRef("b7", 0)],
-        deadline=1.0,  # type: ignore[arg-type]
+        [WORDS],
+        deadline=1.0,
     ),
 }
 
