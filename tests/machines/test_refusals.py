@@ -348,3 +348,10 @@ def test_draining_calls_every_job_off(rig: Rig) -> None:
         rig.report(work, "cancelled")
     assert [(v.job, v.ending) for v in rig.verdicts()] == [(job, "cancelled") for job in jobs]  # type: ignore[union-attr]
     assert [rig.key_state(number) for number in (1, 2)] == ["absent"] * 2
+
+
+def test_a_closed_ledger_is_not_drained_again(rig: Rig) -> None:
+    assert rig.ledger.drain() is True
+    assert rig.ledger.drain() is True, "asking twice is no mistake"
+    assert rig.ledger.shut() is True
+    rig.refuses(rig.ledger.drain, "the ledger is closed already")
