@@ -7,7 +7,7 @@ READY := .venv/.ready
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint types tables tables-check format wheel clean
+.PHONY: help run test check lint types tables tables-check docs docs-check format bench wheel clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -25,7 +25,7 @@ run: $(READY)  ## the main job: replay a generated workload through real copies,
 	$(BIN)/kvstate replay --limit 3000 --device-blocks 1000 --host-blocks 6000 \
 		--abort 2% --preempt 2% --fail 1% --late 1% --duplicate 1% --lost 0.1% --corrupt 0.2%
 
-test: $(READY) lint types tables-check  ## everything that CI runs
+test: $(READY) lint types tables-check docs-check  ## everything that CI runs
 	$(BIN)/python -m pytest -n $(JOBS) --cov --cov-report=term
 
 check: $(READY) lint types tables-check  ## about a minute, while you work: the same without the slow tests and coverage
@@ -46,12 +46,21 @@ tables-check: $(READY)  ## is what is checked in what spec/ gives?
 	$(BIN)/python -m kvstate.spec.generate --check
 	$(BIN)/python -m kvstate.errors.generate --check
 
+docs: $(READY)  ## draw docs/pictures from spec/
+	$(BIN)/python -m kvstate.spec.diagram_pictures
+
+docs-check: $(READY)  ## are the pictures that are checked in what spec/ gives?
+	$(BIN)/python -m kvstate.spec.diagram_pictures --check
+
 format: $(READY)  ## ruff's formatter
 	$(BIN)/ruff format --quiet .
+
+bench: $(READY)  ## what an event, a block's life and a step cost: ratios in one run, about a minute
+	$(BIN)/python -m bench $(BENCH)
 
 wheel: $(READY)  ## build the wheel into dist/
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 
 clean:  ## remove what was made here, the virtual environment too
 	rm -rf .venv build dist .coverage .coverage.* htmlcov .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find kvstate tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find kvstate tests bench -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -6,7 +6,9 @@ file that failed. A traceback means that kvstate itself is wrong.
 
 from __future__ import annotations
 
+import errno
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -19,7 +21,7 @@ COMMANDS = {
     "replay": ("kvstate.cli.replay", "Replay a request trace, real or generated, with real copies."),
     "workload": ("kvstate.cli.workload", "Write a generated request trace to a file."),
     "spec": ("kvstate.cli.spec", "Show the machines, or check a machine file of your own."),
-    "diagram": ("kvstate.cli.diagram", "Draw a machine as DOT, SVG or Mermaid."),
+    "diagram": ("kvstate.cli.diagram", "Draw a machine, or how they are coupled: SVG, PNG, DOT, Mermaid."),
     "explain": ("kvstate.cli.explain", "Say what an error code means and what to do."),
     "doctor": ("kvstate.cli.doctor", "Say what this machine has and what would run on it."),
 }
@@ -89,9 +91,22 @@ def run(args: Sequence[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         click.echo("kvstate: interrupted", err=True)
         return INTERRUPTED
+    except OSError as error:  # a full disk, a device that went away: the user's to mend, so no traceback
+        if error.errno != errno.EPIPE:
+            where = f" {error.filename}" if error.filename else ""
+            click.echo(f"kvstate: can't read or write{where}: {error.strerror or error}", err=True)
+        return 1
     return status if isinstance(status, int) else 0
 
 
 def main() -> NoReturn:
     """The program `kvstate`."""
-    sys.exit(run())
+    status = run()
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        if error.errno != errno.EPIPE:
+            click.echo(f"kvstate: can't write the output: {error.strerror}", err=True)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter tries once more
+        status = status or 1
+    sys.exit(status)

@@ -1,34 +1,45 @@
-"""`kvstate diagram`: a machine as a picture, or as text that others draw."""
+"""`kvstate diagram`: a machine as a picture, or as text that others draw; and how the machines are coupled."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from kvstate.cli.words import find_machine, own_spec
 
-FORMATS = ("svg", "dot", "mermaid")
+if TYPE_CHECKING:
+    from kvstate.spec.diagram import Picture
+
+FORMATS = ("svg", "png", "dot", "mermaid")
+COUPLINGS = "couplings"
+PLACE = click.Path(path_type=Path, dir_okay=False)
 
 
 @click.command("diagram")
-@click.argument("machine", required=False, metavar="[MACHINE | FILE]")
+@click.argument("machine", required=False, metavar="[MACHINE | FILE | couplings]")
 @click.option("--format", "kind", type=click.Choice(FORMATS), help="Default: what the output's name ends in, else svg.")
-@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="A file instead of stdout.")
-def command(machine: str | None, kind: str | None, output: Path | None) -> None:
-    """Draw a machine of the spec, or of a file of your own.
+@click.option("-o", "--output", type=PLACE, help="A file instead of stdout.")
+@click.option("--couplings", "coupled", is_flag=True, help="How the machines are coupled; the same as the word.")
+@click.option("--highlight", type=PLACE, metavar="RECORD", help="Show what fired in a run, and what never did.")
+def command(machine: str | None, kind: str | None, output: Path | None, coupled: bool, highlight: Path | None) -> None:
+    """Draw a machine of the spec or of a file of your own, or how the machines are coupled.
 
-    DOT and Mermaid are text and need nothing; SVG is drawn by the program `dot`.
+    DOT and Mermaid are text and need nothing. SVG and PNG are drawn by graphviz-pure, which `kvstate[diagram]` brings,
+    or by the program `dot`. A RECORD is what `kvstate replay --trace-out RECORD` writes.
     """
-    if machine is None:
+    if coupled and machine not in (None, COUPLINGS):
+        raise click.UsageError("--couplings draws all machines of the spec, so name none.")
+    if machine is None and not coupled:
         names = ", ".join(one.name for one in own_spec().machines)
-        raise click.UsageError(f"name a machine or a file; there are {names}.")
+        raise click.UsageError(f"name a machine or a file; there are {names}, and couplings.")
     kind = kind or _kind_of(output)
-    picture = _draw(machine, kind)
+    if output is None and kind in ("svg", "png") and sys.stdout.isatty():
+        raise click.UsageError(f"{kind.upper()} is not for a terminal; give -o FILE, or --format dot or mermaid.")
+    picture = _draw(COUPLINGS if machine is None else machine, kind, highlight)
     if output is None:
-        if kind == "svg" and sys.stdout.isatty():
-            raise click.UsageError("an SVG is not for a terminal; give -o FILE, or --format dot or mermaid.")
         click.echo(picture, nl=False)
         return
     try:
@@ -38,19 +49,30 @@ def command(machine: str | None, kind: str | None, output: Path | None) -> None:
 
 
 def _kind_of(output: Path | None) -> str:
-    endings = {".svg": "svg", ".dot": "dot", ".gv": "dot", ".mmd": "mermaid", ".mermaid": "mermaid"}
+    endings = {".svg": "svg", ".png": "png", ".dot": "dot", ".gv": "dot", ".mmd": "mermaid", ".mermaid": "mermaid"}
     return endings.get(output.suffix, "svg") if output else "svg"
 
 
-def _draw(word: str, kind: str) -> bytes:
-    from kvstate.spec import diagram
+def _draw(word: str, kind: str, highlight: Path | None) -> bytes:
+    from kvstate.spec.diagram import DiagramError, mermaid
+    from kvstate.spec.diagram_dot import dot
+    from kvstate.spec.diagram_render import render
 
-    machine = find_machine(word)
-    if kind == "dot":
-        return diagram.dot(machine).encode()
-    if kind == "mermaid":
-        return diagram.mermaid(machine).encode()
     try:
-        return diagram.svg(machine)
-    except diagram.DiagramError as error:
+        drawn = _picture(word, highlight)
+        if kind == "mermaid":
+            return mermaid(drawn).encode()
+        text = dot(drawn)
+        return text.encode() if kind == "dot" else render(text, "png" if kind == "png" else "svg")
+    except DiagramError as error:
         raise click.ClickException(f"{error}.") from None
+
+
+def _picture(word: str, highlight: Path | None) -> Picture:
+    from kvstate.spec import diagram
+    from kvstate.spec.diagram_record import read_counts
+
+    counts = read_counts(highlight) if highlight else None
+    if word == COUPLINGS:
+        return diagram.couplings(own_spec(), counts)
+    return diagram.picture(find_machine(word), counts)

@@ -26,7 +26,7 @@ PACKAGES = {
     "xxhash": "runtime",
     "z3-solver": "proof",
     "crosshair-tool": "proof",
-    "graphviz": "diagram",
+    "graphviz-pure": "diagram",
     "transitions": "transitions",
 }
 """Package: the extra that brings it; none for those that kvstate always needs."""
@@ -159,7 +159,7 @@ def _show(facts: dict[str, Any]) -> None:
     cuda = f"{torch.get('cuda_version')}: {', '.join(torch['devices'])}" if torch["cuda"] else "not available"
     lines += [
         ("cuda", torch.get("error", cuda)),
-        ("dot", facts["dot"] or "not installed (Debian: graphviz); diagrams come as DOT and Mermaid text"),
+        ("dot", facts["dot"] or "not installed; graphviz-pure draws without it"),
         ("copier", facts["copier"]),
     ]
     for name, value in lines:

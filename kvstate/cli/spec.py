@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kvstate.cli.output import console, print_json
+from kvstate.cli.spec_diff import diff
 from kvstate.cli.words import counted, find_machine, own_spec
 
 if TYPE_CHECKING:
@@ -25,15 +26,16 @@ class _ShowGroup(click.Group):
         return super().parse_args(ctx, args)
 
 
-@click.group("spec", cls=_ShowGroup, subcommand_metavar="[MACHINE | FILE] [--json] | check FILE")
+@click.group("spec", cls=_ShowGroup, subcommand_metavar="[MACHINE | FILE] [--json] | check FILE | diff OLD NEW")
 def command() -> None:
-    """Show the machines, or check a machine file of your own.
+    """Show the machines, check a machine file of your own, or compare two versions.
 
     \b
     kvstate spec               which machines there are, and what couples them
     kvstate spec block         the rows of one machine (or of a file of your own)
     kvstate spec --json        all of it as data, for a program in any language
     kvstate spec check FILE    the loader's rules and the provers on a file of your own
+    kvstate spec diff OLD NEW  two directories or files: compatible or breaking, row by row
     """
 
 
@@ -186,3 +188,6 @@ def _prove(file: Path, machine: Machine, notes: bool) -> int:
         click.echo(f"note: {remark}")
     click.echo(f"{file}: the loader's rules hold; guards are disjoint and whole, invariants kept ({size}).")
     return 0
+
+
+command.add_command(diff)

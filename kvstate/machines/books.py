@@ -87,6 +87,8 @@ class Books:
         self.loads: Roster[Load] = Roster(made["load"])
         self.keys = KeyBook(made["key"], self.columns["key"]["state"], len(config.pools), total, self.generation)
 
+        self.moved_at = array("d", [0.0]) * total
+        """When each block came into its state; for whoever asks how long it has been held."""
         self.pool_of = array("B")
         self.pools: list[Pool] = []
         for pool in config.pools:
@@ -221,6 +223,7 @@ class Books:
 
     def block_moved(self, block: int, before: int, after: int, states: BlockViews) -> None:
         """Keep the views in step with a block that changed its state."""
+        self.moved_at[block] = self.now
         pool = self.pools[self.pool_of[block]]
         pool.counts[before] -= 1
         pool.counts[after] += 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 MAX_BLOCKS = 2**31
+MAX_ATTEMPTS = 32
 ENGINE = "engine"
 """The copier name of parts that no copier runs: steps and holds."""
 
@@ -68,12 +69,25 @@ class LedgerConfig:
                 raise ConfigError(
                     f"pools: no copier may be called {ENGINE!r}: steps and holds are the engine's own parts"
                 )
+            if type(pool.blocks) is not int:
+                raise ConfigError(f"pools: {pool.name} has {pool.blocks!r} blocks; give a whole number")
             if not 0 <= pool.blocks <= MAX_BLOCKS:
                 raise ConfigError(f"pools: {pool.name} has {pool.blocks} blocks; it must be 0 to {MAX_BLOCKS}")
         for name in ("tokens_per_block", "ranks", "attempts", "part_blocks", "batch_blocks", "max_jobs", "incarnation"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name}: {getattr(self, name)} is too small; it must be at least 1")
+            value = getattr(self, name)
+            if type(value) is not int:
+                raise ConfigError(f"{name}: {value!r} is no whole number; give one of at least 1")
+            if value < 1:
+                raise ConfigError(f"{name}: {value} is too small; it must be at least 1")
+        if self.attempts > MAX_ATTEMPTS:
+            raise ConfigError(
+                f"attempts: {self.attempts} is too large; the wait doubles with each, at most {MAX_ATTEMPTS}"
+            )
         for field in fields(self):
             value = getattr(self, field.name)
-            if field.type == "float" and not 0 <= value < float("inf"):
+            if field.type != "float":
+                continue
+            if not isinstance(value, int | float) or isinstance(value, bool):
+                raise ConfigError(f"{field.name}: {value!r} is not a number of seconds")
+            if not 0 <= value < float("inf"):
                 raise ConfigError(f"{field.name}: {value} is not a number of seconds")

@@ -31,6 +31,8 @@ def explain(books: Books, block: int | None, work: int | None, lease: int | None
         return explain_lease(books, -1 if lease is None else lease)
     except LookupError as unknown:
         return f"{unknown.args[0]}."
+    except TypeError:
+        return "what is to be explained is no number."
 
 
 def explain_block(books: Books, block: int) -> str:
@@ -43,7 +45,8 @@ def explain_block(books: Books, block: int) -> str:
     named = "" if slot == NONE else f", named by key {books.keys.name(slot)[2].hex()}"
     holders = [*_owners(books, block), *_touchers(books, block)]
     held = f": {', '.join(holders)}" if holders else ""
-    head = f"block {block} ({pool}, gen {books.generation[block]}{named}) is {state.name.lower()}"
+    since = f"for {books.now - books.moved_at[block]:.3g} s"
+    head = f"block {block} ({pool}, gen {books.generation[block]}{named}) is {state.name.lower()} {since}"
     return f"{head}{held}; {FREED_BY[state]}."
 
 
@@ -54,9 +57,9 @@ def _ago(books: Books, since: float) -> str:
 def _owners(books: Books, block: int) -> Iterator[str]:
     for lease in books.leases.values():
         if block in lease.owned:
-            yield f"owned by lease {lease.id} {_ago(books, lease.since)}"
+            yield f"owned by lease {lease.id}, open {_ago(books, lease.since)}"
         if block in lease.pins:
-            yield f"pinned by lease {lease.id} {_ago(books, lease.since)}"
+            yield f"pinned by lease {lease.id}, open {_ago(books, lease.since)}"
     for job in books.jobs.live():
         if block in job.dsts:
             yield f"filled by job {job.id} {_ago(books, job.since)}"

@@ -268,6 +268,8 @@ class Ledger:
 
     def _poison(self, fatal: Fatal) -> Refusal:
         """An invariant is broken: from here on nothing is freed and nothing granted."""
+        with suppress(Exception):  # books that are broken may not even be readable
+            fatal = fatal._replace(dump=(*self.core.rest(), *self.core.pools_hold()))
         self.fatal = fatal
         with suppress(Exception):  # a sink may be what broke
             self.core.ports.service.ask(0, S.BROKE)

@@ -7,7 +7,6 @@ like a broken invariant and poison the ledger.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import isfinite
 from typing import Any
 
 from kvstate.errors import Code
@@ -15,6 +14,8 @@ from kvstate.machines.messages import BlockRef, Failure, Outcome, Report, Token
 from kvstate.machines.verdicts import Hit, Refusal
 
 OUTCOMES = frozenset(Outcome)
+LATEST = 1e15
+"""Seconds, some thirty million years; NaN and infinity are beyond it, too."""
 
 
 def _bad_number(what: str, number: Any) -> Refusal | None:
@@ -65,7 +66,7 @@ def _bad_refs(what: str, refs: Any) -> Refusal | None:
 
 def _bad_time(what: str, time: Any) -> Refusal | None:
     """Times are finite: a deadline that never comes would be a wait without end (law L7)."""
-    if isinstance(time, int | float) and isfinite(time):
+    if isinstance(time, int | float) and abs(time) <= LATEST:
         return None
     return Refusal(f"the {what} is {time!r}: a time is a finite number of seconds")
 
@@ -74,11 +75,15 @@ def _bad_hit(what: str, hit: Any) -> Refusal | None:
     """A hit is what a lookup gave, unchanged."""
     if type(hit) is not Hit:
         return Refusal(f"{hit!r} is no hit: give what the lookup gave")
+    if any(type(part) is not tuple for part in (hit.blocks, hit.keys, hit.below, hit.pinned)):
+        return Refusal("a part of the hit is no tuple: give what the lookup gave")
+    if any(type(number) is not int for number in (hit.lease, hit.tokens, *hit.below, *hit.pinned)):
+        return Refusal("a number in the hit is none: give what the lookup gave")
     places = range(min(len(hit.blocks), len(hit.keys)))
     if any(place not in places for place in hit.below):
         return Refusal("the hit names places beyond its blocks: give what the lookup gave")
-    number = _bad_number("lease", hit.lease)
-    return _bad_refs("blocks", hit.blocks) if number is None else number
+    refs = _bad_refs("blocks", hit.blocks)
+    return _bad_keys("keys", hit.keys) if refs is None else refs
 
 
 CHECKS: dict[str, Callable[[str, Any], Refusal | None]] = {

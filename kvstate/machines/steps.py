@@ -12,6 +12,7 @@ from kvstate.machines.messages import BlockRef, Failure, Kind, Outcome, Report, 
 from kvstate.machines.records import Lease, Part
 from kvstate.machines.sound import sound_report
 from kvstate.machines.tables.block import Event as B
+from kvstate.machines.tables.block import State as BS
 from kvstate.machines.tables.key import Event as K
 from kvstate.machines.tables.offload import Event as O
 from kvstate.machines.tables.part import Event as P
@@ -161,6 +162,14 @@ class Steps(Transfers):
         if left:
             return Refusal("not at rest: " + "; ".join(left[:5]))
         return self.ports.service.ask(0, S.SHUT) or Refusal("only a drained ledger can be shut; drain it first")
+
+    def pools_hold(self) -> list[str]:
+        """What each pool holds, a sentence each."""
+        return [
+            f"{pool.config.name} holds "
+            + ", ".join(f"{count} {state.name.lower()}" for state, count in zip(BS, pool.counts, strict=True) if count)
+            for pool in self.books.pools
+        ]
 
     def rest(self) -> list[str]:
         books = self.books

@@ -62,6 +62,8 @@ class Fatal(NamedTuple):
 
     law: str
     sentence: str
+    dump: tuple[str, ...] = ()
+    """What was under way, a sentence each: leases, jobs, loads, parts, and what each pool held."""
 
 
 Verdict = LoadVerdict | JobVerdict | Settlement | Fatal

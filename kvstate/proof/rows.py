@@ -19,7 +19,7 @@ A finding is a sentence with the values of a counterexample. An empty list is th
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -66,6 +66,21 @@ def lints(machine: Machine) -> list[str]:
     with contextlib.suppress(_GaveUpError):
         return [lint for row in machine.rows for lint in _idle(prover, row)]
     return []
+
+
+def implied(machine: Machine, given: Sequence[Expr], then: Expr) -> bool | None:
+    """Does `then` hold wherever all of `given` do, for all variables and for params within their bounds?
+
+    None where z3 is not installed, gave up, or the expressions and the machine don't fit together.
+    """
+    try:
+        prover = _Prover(machine)
+    except ProverMissingError:
+        return None
+    try:
+        return not prover.find(given, [prover.negate(prover.term(then))])
+    except (_GaveUpError, KeyError, prover.z3.Z3Exception):  # KeyError: a name that only another version has
+        return None
 
 
 # --- The questions --------------------------------------------------------------------------------------------------

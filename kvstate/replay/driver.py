@@ -153,6 +153,8 @@ def _memcpy() -> float:
 def _judge(config: ReplayConfig, stack: Stack, result: ReplayResult) -> None:
     """What makes the run a failure."""
     problems = list(stack.watch.sentences)
+    if not result.requests:
+        problems.append("there was no request to replay")
     hidden = result.violations - len(problems)
     if hidden > 0:
         problems.append(f"and {hidden} violations more")
@@ -170,20 +172,25 @@ def _judge(config: ReplayConfig, stack: Stack, result: ReplayResult) -> None:
 
 
 def _at_least(expected: float) -> int:
-    """What a count with this mean falls short of once in a thousand runs."""
-    return max(0, int(expected - 3 * expected**0.5))
+    """What a count with this mean falls short of once in a thousand runs; and one, since none proves nothing."""
+    return max(1, int(expected - 3 * expected**0.5))
 
 
 def _no_race(config: ReplayConfig, result: ReplayResult) -> Iterator[str]:
-    """A run in which little happened at once proves nothing. A short one is asked for what can be expected of it."""
+    """A run in which little happened at once proves nothing. A short one is asked for what can be expected of it, and
+    for one of each at the least."""
     requests = result.requests
     enough = requests >= LONG
     wanted = {
-        "max_inflight_jobs": 50 if enough else requests // 78,
+        "max_inflight_jobs": 50 if enough else max(2, requests // 78),
         "aborts_while_copying": 100 if enough else min(100, _at_least(requests * config.abort)),
-        "reuses_after_drain": 100 if enough else requests // 39,
+        "reuses_after_drain": 100 if enough else max(1, requests // 39),
         "late_landings": 100 if enough else min(100, _at_least(requests * config.late / 2)),
     }
     for name, number in wanted.items():
         if getattr(result, name) < number:
-            yield f"the run proved nothing: {name} is {getattr(result, name)}, {number} or more would count as a race"
+            found = getattr(result, name)
+            yield (
+                f"the run proved nothing: {name} is {found}, {number} or more would count as a race; "
+                "replay more, or give --no-race"
+            )

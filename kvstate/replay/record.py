@@ -84,4 +84,4 @@ class Recorder:
             case Settlement():
                 self._line(verdict="settled", load=verdict.load)
             case Fatal():
-                self._line(verdict="fatal", law=verdict.law, sentence=verdict.sentence)
+                self._line(verdict="fatal", law=verdict.law, sentence=verdict.sentence, dump=list(verdict.dump))

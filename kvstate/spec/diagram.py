@@ -1,163 +1,209 @@
-"""Draws a machine: DOT, SVG through the `dot` program, and Mermaid for pages that render it.
+"""What a picture shows: a machine as boxes and arrows, how the machines are coupled, and Mermaid for pages.
 
-A row that leads to another state is an edge; a row that stays is a line inside the state, which is where UML puts
-internal transitions: half of the rows stay, and forty loops would hide the life cycle. Rows with the same two ends and
-the same kind of event share one edge and its label. The kind shows in the stroke: a request solid (somebody asks, and
-may be refused), a report dashed (the world says so), a signal dotted (another machine says so); the same stroke stands
-before each line inside a state. A state with a double border is one where a record may rest for ever.
+A row that leads to another state is a line on an arrow; a row that stays is a line inside the state, which is where UML
+puts internal transitions: half of the rows stay, and forty loops would hide the life cycle. Rows with the same two ends
+share one arrow and its label, whatever asked for them, so there are never two arrows side by side. The kind of event
+shows twice, in colour and in stroke: a request is a solid blue line (somebody asks, and may be refused), a report a
+dashed orange one (the world says so), a signal a dotted violet one (another machine says so). The same stroke stands
+before each line of text; an arrow of several kinds shows all their colours.
 
-Nothing is laid out or coloured by hand, so a changed row is a changed picture and nothing else.
+A state with a double border is one where a record may rest for ever; a dark one is an end, which no row leaves.
+
+Nothing is laid out or coloured by hand, so a changed row is a changed picture and nothing else. How it is put into the
+language of Graphviz stands in `diagram_dot`, who draws that in `diagram_render`, what `make docs` writes in
+`diagram_pictures`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from html import escape
-from textwrap import wrap
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
-from kvstate.spec.model import EventKind, Machine, Row
+from kvstate.spec.model import Coupling, EventKind, Machine, Row, Spec
 
-STYLES: dict[EventKind, str] = {"request": "solid", "report": "dashed", "signal": "dotted"}
+KINDS: tuple[EventKind, ...] = ("request", "report", "signal")
 STROKES: dict[EventKind, str] = {"request": "—", "report": "- -", "signal": "···"}
-LABEL_WIDTH = 42
-_OPERATOR = re.compile(r" (==|!=|<=|>=|<|>|\+|-|\*) ")
-FONT = "Helvetica,Arial,sans-serif"
+
+Counts = Mapping[tuple[str, str, str], int]
+"""Machine, row, state it fired in: how often, in a recorded run."""
 
 
 class DiagramError(RuntimeError):
-    """A picture can't be drawn here; the sentence says what to install."""
+    """A picture can't be drawn; the sentence says why, and what to install where that helps."""
 
 
-def dot(machine: Machine) -> str:
-    """The machine in the language of Graphviz."""
-    lines = [
-        f"digraph {_quote(machine.name)} {{",
-        f"  label={_quote(_legend(machine))}; labelloc=t; fontname={_quote(FONT)}; fontsize=12;",
-        "  rankdir=TB; nodesep=0.5; ranksep=0.6;",
-        f"  node [shape=box, style=rounded, fontname={_quote(FONT)}, fontsize=12, margin=0.12];",
-        f"  edge [fontname={_quote(FONT)}, fontsize=9, arrowsize=0.7];",
-        '  " " [shape=point, width=0.15];',
-    ]
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of text: what happens, under which guard, with which effects."""
+
+    id: str
+    kind: EventKind | None
+    """`None` for what the ledger does itself, and for a coupling."""
+    events: str
+    guard: str = ""
+    effects: str = ""
+    count: int | None = None
+    """How often it happened in the run whose record is shown; `None` if none is."""
+
+    @property
+    def text(self) -> str:
+        """`events [guard] / effects`."""
+        guard = f" [{self.guard}]" if self.guard else ""
+        slash = " /" if self.kind is not None else ""
+        return f"{self.events}{guard}{f'{slash} {self.effects}' if self.effects else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    name: str
+    lines: tuple[Line, ...]
+    home: bool = False
+    end: bool = False
+    seen: bool = True
+    """Was a record ever here, in the run that is shown?"""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrow:
+    source: str
+    target: str
+    lines: tuple[Line, ...]
+
+    @property
+    def kinds(self) -> tuple[EventKind, ...]:
+        return tuple(kind for kind in KINDS if any(line.kind == kind for line in self.lines))
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    name: str
+    title: str
+    start: str | None
+    boxes: tuple[Box, ...]
+    arrows: tuple[Arrow, ...]
+    counted: bool = False
+    """Is it of a recorded run?"""
+
+    @property
+    def lines(self) -> Iterable[Line]:
+        """Every line of text in the picture."""
+        for box in self.boxes:
+            yield from box.lines
+        for arrow in self.arrows:
+            yield from arrow.lines
+
+
+# --- A machine ------------------------------------------------------------------------------------------------------
+
+
+def picture(machine: Machine, counts: Counts | None = None) -> Picture:
+    """The machine as boxes and arrows. With `counts` it says how often each row fired; see `diagram_record`."""
+    if counts is not None:
+        _known(machine, counts)
+    boxes = []
     for state in machine.states:
-        border = ", peripheries=2" if state.home else ""
-        lines.append(f"  {_quote(state.name)} [label=<{_state_label(machine, state.name)}>{border}];")
-    lines.append(f'  " " -> {_quote(machine.initial)};')
-    for (source, target, kind), labels in edges(machine).items():
-        text = "".join(f"  {_escape(line)}\\l" for label in labels for line in _wrapped(label))
-        lines.append(f'  {_quote(source)} -> {_quote(target)} [style={STYLES[kind]}, label="{text}"];')
-    return "\n".join([*lines, "}"]) + "\n"
+        leaves = any(state.name in row.sources and row.to not in (None, state.name) for row in machine.rows)
+        boxes.append(
+            Box(
+                state.name,
+                stays(machine, state.name, counts),
+                state.home,
+                not leaves,
+                _seen(machine, state.name, counts),
+            )
+        )
+    arrows = [Arrow(source, target, tuple(lines)) for (source, target), lines in edges(machine, counts).items()]
+    title = f"{machine.name}: {machine.title}"
+    return Picture(machine.name, title, machine.initial, tuple(boxes), tuple(arrows), counts is not None)
 
 
-def mermaid(machine: Machine) -> str:
-    """The machine as a Mermaid `stateDiagram-v2`, which knows one stroke only: kinds are not shown there."""
-    names = {state.name: _mermaid_name(state.name) for state in machine.states}
-    lines = ["stateDiagram-v2"]
-    lines += [f'    state "{state}" as {name}' for state, name in names.items() if state != name]
-    lines.append(f"    [*] --> {names[machine.initial]}")
-    merged: dict[tuple[str, str], list[str]] = {}
-    for (source, target, _), labels in edges(machine).items():
-        merged.setdefault((source, target), []).extend(labels)
-    for state in machine.states:
-        inside = [label for _, label in stays(machine, state.name)]
-        if inside:
-            merged[state.name, state.name] = merged.get((state.name, state.name), []) + inside
-    for (source, target), labels in merged.items():
-        lines.append(f"    {names[source]} --> {names[target]} : {'<br/>'.join(map(_mermaid_text, labels))}")
-    home = [names[state.name] for state in machine.states if state.home]
-    if home:
-        lines += ["    classDef home stroke-width:4px", f"    class {','.join(home)} home"]
-    return "\n".join(lines) + "\n"
-
-
-def svg(machine: Machine) -> bytes:
-    """The picture. Raises `DiagramError` where the package `graphviz` or the program `dot` is not there."""
-    try:
-        import graphviz
-    except ModuleNotFoundError:
-        raise DiagramError(
-            "an SVG is drawn through the package graphviz; install it with: pip install 'kvstate[diagram]'"
-        ) from None
-    try:
-        picture: bytes = graphviz.Source(dot(machine)).pipe(format="svg")
-    except graphviz.ExecutableNotFound:
-        raise DiagramError(
-            "an SVG is drawn by the program dot, which is not on the PATH; install Graphviz "
-            "(Debian and Ubuntu: apt-get install graphviz; macOS: brew install graphviz), "
-            "or take the DOT or Mermaid text instead"
-        ) from None
-    return picture
-
-
-# --- What is drawn --------------------------------------------------------------------------------------------------
-
-
-def edges(machine: Machine) -> dict[tuple[str, str, EventKind], list[str]]:
-    """From state, to state, kind of event: the labels of the rows that go there, in file order."""
-    merged: dict[tuple[str, str, EventKind], list[str]] = {}
+def edges(machine: Machine, counts: Counts | None = None) -> dict[tuple[str, str], list[Line]]:
+    """From state, to state: the lines of the rows that go there, in file order."""
+    merged: dict[tuple[str, str], list[Line]] = {}
     for row in machine.rows:
         for source in row.sources:
-            if row.to is None or row.to == source:
-                continue
-            for kind, label in _labels(machine, row):
-                merged.setdefault((source, row.to, kind), []).append(label)
+            if row.to is not None and row.to != source:
+                merged.setdefault((source, row.to), []).extend(_lines(machine, row, source, counts))
     return merged
 
 
-def stays(machine: Machine, state: str) -> list[tuple[EventKind, str]]:
-    """The labels of the rows that answer in `state` and stay there, in file order."""
+def stays(machine: Machine, state: str, counts: Counts | None = None) -> tuple[Line, ...]:
+    """The lines of the rows that answer in `state` and stay there, in file order."""
     rows = (row for row in machine.rows if state in row.sources and row.to in (None, state))
-    return [pair for row in rows for pair in _labels(machine, row)]
+    return tuple(line for row in rows for line in _lines(machine, row, state, counts))
 
 
-def _labels(machine: Machine, row: Row) -> Iterator[tuple[EventKind, str]]:
-    """`events [guard] / effects`, once for each kind of event that the row answers."""
-    guard = "" if row.when.is_true else f" [{row.when.source}]"
-    effects = f" / {' '.join(row.effects)}" if row.effects else ""
-    for kind in STYLES:
+def _lines(machine: Machine, row: Row, source: str, counts: Counts | None) -> Iterable[Line]:
+    """One for each kind of event that the row answers."""
+    guard = "" if row.when.is_true else row.when.source
+    count = None if counts is None else counts.get((machine.name, row.id, source), 0)
+    for kind in KINDS:
         events = [event for event in row.events if machine.event(event).kind == kind]
         if events:
-            yield kind, f"{', '.join(events)}{guard}{effects}"
+            yield Line(row.id, kind, ", ".join(events), guard, " ".join(row.effects), count)
 
 
-# --- Text in DOT ----------------------------------------------------------------------------------------------------
+def _known(machine: Machine, counts: Counts) -> None:
+    """A record of another spec would give a picture that is wrong without looking it."""
+    cells = {(row.id, source) for row in machine.rows for source in row.sources}
+    for name, row, source in counts:
+        if name == machine.name and (row, source) not in cells:
+            raise DiagramError(f"the record has row {row} of {name} in state {source}, which the spec has not")
 
 
-def _legend(machine: Machine) -> str:
-    return (
-        f"{machine.name}: {machine.title}\nsolid: request   dashed: report   dotted: signal   double border: may rest"
+def _seen(machine: Machine, state: str, counts: Counts | None) -> bool:
+    if counts is None:
+        return True
+    into = {(row.id, source) for row in machine.rows for source in row.sources if (row.to or source) == state}
+    return any(
+        count and name == machine.name and (source == state or (row, source) in into)
+        for (name, row, source), count in counts.items()
     )
 
 
-def _state_label(machine: Machine, state: str) -> str:
-    """The name, and below it what happens inside, as Graphviz's HTML."""
-    small: list[str] = []
-    for kind, label in stays(machine, state):
-        first, *rest = _wrapped(label)
-        small += [f"{STROKES[kind]} {first}", *(f"   {line}" for line in rest)]
-    name = f"<B>{escape(state)}</B>"
-    if not small:
-        return name
-    left = '<BR ALIGN="LEFT"/>'
-    return left.join([name, *(f'<FONT POINT-SIZE="9">{escape(line)}</FONT>' for line in small), ""])
+# --- How the machines are coupled -----------------------------------------------------------------------------------
 
 
-def _wrapped(label: str) -> list[str]:
-    """Lines of a label, never broken inside a comparison."""
-    kept = _OPERATOR.sub("\N{NO-BREAK SPACE}\\1\N{NO-BREAK SPACE}", label)
-    first, *rest = wrap(kept, LABEL_WIDTH, break_long_words=False, break_on_hyphens=False)
-    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in (first, *(f"    {line}" for line in rest))]
+def couplings(spec: Spec, counts: Counts | None = None) -> Picture:
+    """The machines as boxes; an arrow says which effects of one are which events of the other, and over which relation.
+
+    Inside a box stands what the ledger itself does at an effect of the machine. With `counts` each line says how often
+    its effect happened; on how many records the relation then fired the event is not in a record.
+    """
+    happened: dict[tuple[str, str], int] = {}
+    for machine in spec.machines:
+        if counts is not None:
+            _known(machine, counts)
+        for (name, row, _), times in (counts or {}).items():
+            for effect in machine.row(row).effects if name == machine.name else ():
+                happened[name, effect] = happened.get((name, effect), 0) + times
+
+    def count(machine: str, effect: str) -> int | None:
+        return None if counts is None else happened.get((machine, effect), 0)
+
+    boxes: list[Box] = []
+    for machine in spec.machines:
+        acts = (act for act in spec.acts if act.machine == machine.name)
+        lines = tuple(
+            Line(act.id, None, f"{act.effect}:", "", act.act, count(machine.name, act.effect)) for act in acts
+        )
+        seen = counts is None or any(name == machine.name for name, _, _ in counts)
+        boxes.insert(0, Box(machine.name, lines, seen=seen))  # who works on whom comes first, the block last
+    merged: dict[tuple[str, str], list[Line]] = {}
+    for one in spec.couplings:
+        merged.setdefault((one.machine, one.target), []).append(_coupling(one, count(one.machine, one.effect)))
+    arrows = [Arrow(source, target, tuple(lines)) for (source, target), lines in merged.items()]
+    title = "couplings: an effect of one machine is an event of another"
+    return Picture("couplings", title, None, tuple(boxes), tuple(arrows), counts is not None)
 
 
-def _escape(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+def _coupling(one: Coupling, count: int | None) -> Line:
+    ask = "?" if one.ask else ""
+    return Line(one.id, None, f"{one.effect} -> {one.event}{ask}", "", f"over {one.over}", count)
 
 
-def _quote(text: str) -> str:
-    return f'"{_escape(text)}"'
-
-
-# --- Text in Mermaid ------------------------------------------------------------------------------------------------
+# --- Mermaid --------------------------------------------------------------------------------------------------------
 
 _MERMAID_WORDS = re.compile(
     "as|choice|class|classdef|click|default|direction|end|fork|hide|href|join|note|scale|state|style|title"
@@ -165,12 +211,38 @@ _MERMAID_WORDS = re.compile(
 """States of these names would be read as the language's own words."""
 
 
+def mermaid(drawn: Picture) -> str:
+    """The picture as a Mermaid `stateDiagram-v2`, which knows one stroke only: kinds are not shown there."""
+    names = {box.name: _mermaid_name(box.name) for box in drawn.boxes}
+    lines = ["stateDiagram-v2"]
+    lines += [f'    state "{state}" as {name}' for state, name in names.items() if state != name]
+    if not drawn.arrows:
+        lines += [f"    {name}" for name in names.values()]
+    if drawn.start is not None:
+        lines.append(f"    [*] --> {names[drawn.start]}")
+    merged: dict[tuple[str, str], list[Line]] = {(one.source, one.target): list(one.lines) for one in drawn.arrows}
+    for box in drawn.boxes:
+        if box.lines:
+            merged.setdefault((box.name, box.name), []).extend(box.lines)
+    for (source, target), group in merged.items():
+        text = "<br/>".join(_mermaid_text(line) for line in group)
+        lines.append(f"    {names[source]} --> {names[target]} : {text}")
+    for word, style, chosen in (
+        ("home", "stroke-width:4px", [box for box in drawn.boxes if box.home]),
+        ("never", "stroke-dasharray:4", [box for box in drawn.boxes if not box.seen]),
+    ):
+        if chosen:
+            lines += [f"    classDef {word} {style}", f"    class {','.join(names[box.name] for box in chosen)} {word}"]
+    return "\n".join(lines) + "\n"
+
+
 def _mermaid_name(state: str) -> str:
     return f"{state}_" if _MERMAID_WORDS.fullmatch(state) else state
 
 
-def _mermaid_text(label: str) -> str:
+def _mermaid_text(line: Line) -> str:
     """A label ends at `;` or a line's end there, and `<` starts HTML; the entities are Mermaid's own."""
+    label = line.text if line.count is None else f"{line.text} ×{line.count}"
     for sign, entity in (("#", "#35;"), ("<", "#lt;"), (">", "#gt;"), (":", "#colon;")):
         label = label.replace(sign, entity)
     return label

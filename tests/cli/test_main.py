@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
 
 import click
 import pytest
@@ -44,7 +45,7 @@ def test_every_command_has_help_whose_first_line_agrees_with_the_list(name: str,
         (["spec", "blok"], "kvstate spec show: there is no machine 'blok'; did you mean block?"),
         (["explain", "CRC_MISMACH"], "kvstate explain: there is no code, raw code or row 'CRC_MISMACH'; did you mean"),
         (["diagram"], "kvstate diagram: name a machine or a file; there are block,"),
-        (["diagram", "block", "--format", "png"], "kvstate diagram: Invalid value for '--format'"),
+        (["diagram", "block", "--format", "gif"], "kvstate diagram: Invalid value for '--format'"),
         (["workload", "--requests", "0"], "kvstate workload: Invalid value for '--requests'"),
     ],
 )
@@ -106,3 +107,15 @@ def test_as_a_module_and_into_a_closed_pipe() -> None:
     os.close(write)
     assert torn.returncode == 1
     assert "Traceback" not in torn.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize("command", ["spec --json", "workload --requests 50", "explain B21"])
+def test_a_full_disk_is_one_sentence(command: str) -> None:
+    with Path("/dev/full").open("wb") as full:
+        line = [sys.executable, "-m", "kvstate", *command.split()]
+        done = subprocess.run(line, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1
+    assert "No space left on device" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 from collections.abc import Mapping
 from itertools import product
@@ -248,17 +247,3 @@ def test_a_diagram_goes_to_a_file_whose_name_says_the_format(
 def test_a_diagram_that_cannot_be_written(door: Path, tmp_path: Path, capsys: Captured) -> None:
     assert run(["diagram", str(door), "--format", "dot", "-o", str(tmp_path / "no" / "d.dot")]) == 1
     assert "could not be written: No such file or directory." in capsys.readouterr().err
-
-
-@pytest.mark.skipif(shutil.which("dot") is None, reason="the program dot (Debian: graphviz) is not installed")
-def test_an_svg_is_drawn_by_dot(tmp_path: Path) -> None:
-    assert run(["diagram", "part", "-o", str(tmp_path / "part.svg")]) == 0
-    text = (tmp_path / "part.svg").read_text()
-    assert "<svg" in text
-    assert "flying" in text
-
-
-def test_an_svg_without_dot_says_what_to_install(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
-    monkeypatch.setenv("PATH", "")
-    assert run(["diagram", "part", "--format", "svg"]) == 1
-    assert "apt-get install graphviz" in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields
 from typing import Any
 
@@ -72,3 +73,26 @@ def test_a_ledger_may_have_no_blocks_and_no_tier_below() -> None:
     assert "there is no pool 1 below the device" in str(ledger.offload(lease, []))
     assert ledger.explain(block=0) == "there is no block 0; there are 0, numbered from 0."
     assert ledger.finish(lease)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("ranks", True, "ranks: True is no whole number"),
+        ("attempts", 1.5, "attempts: 1.5 is no whole number"),
+        ("part_blocks", "x", "part_blocks: 'x' is no whole number"),
+        ("attempts", 33, "attempts: 33 is too large; the wait doubles with each, at most 32"),
+        ("grace", "soon", "grace: 'soon' is not a number of seconds"),
+        ("grace", True, "grace: True is not a number of seconds"),
+    ],
+)
+def test_what_is_of_the_wrong_kind_is_refused_in_a_sentence(field: str, value: Any, said: str) -> None:
+    settings: dict[str, Any] = {"pools": (PoolConfig("device", 4),), field: value}
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        LedgerConfig(**settings)
+
+
+@pytest.mark.parametrize("blocks", [True, 1.5, "3"])
+def test_a_pool_has_a_whole_number_of_blocks(blocks: Any) -> None:
+    with pytest.raises(ConfigError, match=r"device has .* blocks; give a whole number"):
+        LedgerConfig((PoolConfig("device", blocks),))

@@ -14,7 +14,7 @@ from kvstate.machines.ledger import Ledger
 from kvstate.machines.messages import BlockRef, Report, Token
 from kvstate.machines.steps import Steps
 from kvstate.machines.tables.block import Event as B
-from kvstate.machines.verdicts import Fatal, Hit, Refusal
+from kvstate.machines.verdicts import Hit, Refusal
 from tests.machines.rig import Rig, failure, keys
 
 MakeRig = Callable[..., Rig]
@@ -81,7 +81,10 @@ def test_a_poisoned_ledger_refuses_every_input_and_changes_nothing(rig: Rig, nam
 def test_a_device_that_broke_poisons_and_frees_nothing(rig: Rig) -> None:
     """What it was about to do is dropped, what it holds is held, and it says so once."""
     ledger = broken(rig)
-    assert ledger.fatal == Fatal("device", "DEVICE_ERROR, nothing is freed: 700")
+    assert ledger.fatal is not None
+    assert ledger.fatal[:2] == ("device", "DEVICE_ERROR, nothing is freed: 700")
+    assert "lease 1 is open" in ledger.fatal.dump
+    assert any(sentence.startswith("device holds ") for sentence in ledger.fatal.dump)
     assert ledger.take_effects() == []
     assert ledger.take_verdicts() == [ledger.fatal]
     assert ledger.take_verdicts() == []
@@ -137,7 +140,8 @@ def test_a_bug_in_the_ledger_itself_poisons(rig: Rig, monkeypatch: pytest.Monkey
     ledger = busy(rig)
     monkeypatch.setattr(Steps, "tick", stumble)
     answer = ledger.tick(1.0)
-    assert ledger.fatal == Fatal("INTERNAL", "ZeroDivisionError in tick: nothing can be divided by nothing")
+    assert ledger.fatal is not None
+    assert ledger.fatal[:2] == ("INTERNAL", "ZeroDivisionError in tick: nothing can be divided by nothing")
     assert isinstance(answer, Refusal)
     assert ledger.take_effects() == []
     assert ledger.take_verdicts() == [ledger.fatal]
@@ -175,7 +179,8 @@ def test_a_sink_that_breaks_poisons_like_any_other_bug(rig: Rig) -> None:
     for port in ledger.core.ports.ports.values():
         port.sink = full
     assert isinstance(ledger.finish(1), Refusal)
-    assert ledger.fatal == Fatal("INTERNAL", "OSError in finish: the disk is full")
+    assert ledger.fatal is not None
+    assert ledger.fatal[:2] == ("INTERNAL", "OSError in finish: the disk is full")
     assert ledger.books.column("service", "state")[0] == 3
 
 

@@ -190,3 +190,33 @@ def test_a_call_that_does_not_fit_raises_and_poisons_nothing(rig: Rig) -> None:
         rig.ledger.allocate(lease, 1, colour="red")  # type: ignore[call-arg]
     assert rig.ledger.fatal is None
     assert rig.allocate(lease, 1)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"pinned": None},
+        {"pinned": ([],)},
+        {"below": None},
+        {"keys": None},
+        {"keys": ("K",)},
+        {"tokens": "many"},
+        {"blocks": []},
+    ],
+    ids=repr,
+)
+def test_a_hit_that_was_changed_is_no_hit(rig: Rig, changes: dict[str, Any]) -> None:
+    rig.below(1)
+    lease = rig.open()
+    hit = forged(rig.lookup(lease, 1), **changes)
+    rig.refuses(lambda: rig.ledger.unpin(hit), "")
+    rig.refuses(lambda: rig.ledger.load(lease, hit, [], deadline=1.0), "")
+
+
+def test_a_time_that_no_float_holds_is_no_time(rig: Rig) -> None:
+    rig.refuses(lambda: rig.ledger.tick(10**400), "a time is a finite number of seconds")
+
+
+@pytest.mark.parametrize("what", [{"block": "x"}, {"work": []}, {"lease": {}}], ids=repr)
+def test_to_explain_what_is_no_number_says_so(rig: Rig, what: dict[str, Any]) -> None:
+    assert rig.ledger.explain(**what) == "what is to be explained is no number."

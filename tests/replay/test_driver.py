@@ -217,7 +217,8 @@ TINY = {"block_bytes": 64, "device_blocks": 8, "host_blocks": 32}
 def test_an_empty_trace_is_a_run_of_no_requests(tmp_path: Path) -> None:
     path = tmp_path / "empty.jsonl"
     path.write_bytes(b"")
-    found = sound(replay(trace=path, **TINY))
+    found = replay(trace=path, **TINY)
+    assert found.problems == ["there was no request to replay"]
     assert (found.requests, found.block_refs, found.hits, found.drain_blocks_p99) == (0, 0, {"device": 0, "host": 0}, 0)
 
 

@@ -149,7 +149,7 @@ def test_what_each_line_looks_like(ledger: Ledger) -> None:
         {"verdict": "load", "load": 7, "ending": "recompute", "blocks": 1, "errors": ["NO_SPACE"]},
         {"verdict": "job", "job": 8, "ending": "failed", "errors": ["NO_SPACE"]},
         {"verdict": "settled", "load": 7},
-        {"verdict": "fatal", "law": "L8", "sentence": "a counter"},
+        {"verdict": "fatal", "law": "L8", "sentence": "a counter", "dump": []},
     ]
 
 
