@@ -22,7 +22,7 @@ PROMISED = (
 
 
 def test_a_generated_workload_with_chaos_ends_well(capsys: Captured) -> None:
-    assert run(["replay", "--limit", "150", *SMALL, "--chaos", "--json"]) == 0
+    assert run(["replay", "--limit", "150", *SMALL, "--chaos", "--no-race", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert [name for name in PROMISED if name not in result] == []
     assert result["requests"] == 150
