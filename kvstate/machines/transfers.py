@@ -153,7 +153,7 @@ class Transfers(Leases):
             self.ports.block.signal(line.dst.block, B.CLAIM)
         books.arm(deadline, "load", "deadline", load.slot)
         books.arm(deadline + books.config.grace, "load", "lapse", load.slot)
-        self.ports.load.ask(load.slot, L.START)
+        self.ports.load.signal(load.slot, L.START)
         return Started(load.id, len(chunks))
 
     def _lines(self, lease: Lease, hit: Hit, into: Sequence[BlockRef]) -> list[Line] | Refusal:

@@ -105,7 +105,8 @@ class Watch:
         if len(self._lives) > 4 * len(tokens) + 100_000:
             oldest = min(tokens, default=self.ledger.books.serial)
             self._lives = {token: life for token, life in self._lives.items() if token.serial >= oldest - 50_000}
-            self._landed = {token for token in self._landed.copy() if token in self._lives}
+            # In place: a thread may add to the very set meanwhile, and what it adds must not be lost.
+            self._landed.difference_update([token for token in self._landed.copy() if token not in self._lives])
 
     # -- the ledger ----------------------------------------------------------------------------------------------------
 

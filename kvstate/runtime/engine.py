@@ -61,6 +61,7 @@ class Dispatcher:
                     self._submit(effect)
             elif isinstance(effect, Cancel):
                 self._cancel(effect)
+            # There is no Undo: it belongs to durable pools, which no copier here has and `Engine` refuses.
 
     def step_retired(self, step: int) -> None:
         self.retired = max(self.retired, step)

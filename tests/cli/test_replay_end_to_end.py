@@ -8,17 +8,12 @@ from pathlib import Path
 import pytest
 
 from kvstate.cli import run
+from tests.replay.runs import PROMISED
 
 pytest.importorskip("torch", reason="a replay copies real bytes, and torch is not installed")
 
 Captured = pytest.CaptureFixture[str]
 SMALL = ["--device-blocks", "200", "--host-blocks", "600", "--block-bytes", "256", "--quiet"]
-PROMISED = (
-    "requests block_refs unique_blocks hits misses loaded_blocks stored_blocks bytes_copied seconds copy_gb_per_s "
-    "memcpy_gb_per_s aborts preempts failures retries recomputes stale_reports unknown_reports quarantined_blocks "
-    "quarantined_after_fence wrong_bytes violations leaked_blocks max_inflight_jobs aborts_while_copying "
-    "reuses_after_drain late_landings drain_blocks_p99 rows_fired rows_never_fired"
-).split()
 
 
 def test_a_generated_workload_with_chaos_ends_well(capsys: Captured) -> None:

@@ -8,23 +8,21 @@ from typing import Any
 
 import pytest
 
+from kvstate.replay import config as settings
 from kvstate.replay import driver
 from kvstate.replay.config import ReplayConfig
 from kvstate.replay.result import ReplayResult
 from kvstate.replay.trace import Request, format_request
 
+PROMISED = (
+    "requests block_refs unique_blocks hits misses loaded_blocks stored_blocks bytes_copied seconds copy_gb_per_s "
+    "memcpy_gb_per_s aborts preempts failures retries recomputes stale_reports unknown_reports quarantined_blocks "
+    "quarantined_after_fence wrong_bytes violations leaked_blocks max_inflight_jobs aborts_while_copying "
+    "reuses_after_drain late_landings drain_blocks_p99 rows_fired rows_never_fired"
+).split()
+"""What the JSON object of a replay has at the least."""
 SMALL: dict[str, Any] = {"block_bytes": 64, "device_blocks": 200, "host_blocks": 800}
-CHAOS: dict[str, Any] = {
-    "abort": 0.05,
-    "preempt": 0.05,
-    "fail": 0.02,
-    "late": 0.02,
-    "duplicate": 0.02,
-    "lost": 0.002,
-    "corrupt": 0.005,
-    "delay": (1.0, 20.0),
-    "integrity": "host",
-}
+CHAOS: dict[str, Any] = settings.CHAOS | {"delay": settings.CHAOS_DELAY_MS, "integrity": "host"}
 """What `--chaos` does."""
 STORM: dict[str, Any] = CHAOS | {
     "abort": 0.1,

@@ -18,16 +18,9 @@ from kvstate.replay import driver
 from kvstate.replay.config import ReplayConfig
 from kvstate.replay.trace import Request, TraceError
 from kvstate.replay.workload import generate
-from tests.replay.runs import CHAOS, SMALL, STORM, no_measuring, replay, sound, write_trace
+from tests.replay.runs import CHAOS, PROMISED, SMALL, STORM, no_measuring, replay, sound, write_trace
 
 __all__ = ["no_measuring"]
-
-PROMISED = (
-    "requests block_refs unique_blocks hits misses loaded_blocks stored_blocks bytes_copied seconds copy_gb_per_s "
-    "memcpy_gb_per_s aborts preempts failures retries recomputes stale_reports unknown_reports quarantined_blocks "
-    "quarantined_after_fence wrong_bytes violations leaked_blocks max_inflight_jobs aborts_while_copying "
-    "reuses_after_drain late_landings drain_blocks_p99 rows_fired rows_never_fired"
-).split()
 
 
 # ---- Hits, against caches of a few lines -----------------------------------------------------------------------------
