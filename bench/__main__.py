@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import events, lives, memory, steps
-from bench.measure import FULL, NOT_BUILT, QUICK, TINY, Line, Size
+from bench.measure import FULL, QUICK, TINY, Line, Size
 from kvstate import __version__
 from kvstate.machines.tables import SPEC_VERSION
 
@@ -63,7 +63,7 @@ def data(lines: Sequence[Line], size: Size, seconds: float) -> dict[str, object]
         "gc": True,
         "size": asdict(size),
         "seconds": round(seconds, 1),
-        "lines": [{**asdict(line), "met": line.met, "built": line.note != NOT_BUILT} for line in lines],
+        "lines": [{**asdict(line), "met": line.met} for line in lines],
     }
 
 

@@ -16,8 +16,6 @@ from typing import Literal
 
 Sense = Literal["at least", "at most", "below", ""]
 
-NOT_BUILT = "not built yet"
-
 
 @dataclass(frozen=True, slots=True)
 class Size:

@@ -9,13 +9,16 @@ which is which.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from kvstate.errors import Code, KVError, properties_of
-from kvstate.machines.messages import BlockRef, Cancel, Failure, Kind, Outcome, Undo, Work
+from kvstate.machines import bulk
+from kvstate.machines.causes import STAGES, in_order, silent, unanswered
+from kvstate.machines.messages import NO_BLOCKS, NO_REFS, BlockRef, Cancel, Failure, Kind, Undo, Work
+from kvstate.machines.naming import publish
 from kvstate.machines.records import Batch, Job, Load, Part
-from kvstate.machines.tables.block import Event as B
-from kvstate.machines.tables.key import Event as K
+from kvstate.machines.relations import job_keys
 from kvstate.machines.tables.part import Event as PE
 from kvstate.machines.tables.part import State as P
 from kvstate.machines.verdicts import Ending, JobVerdict, LoadVerdict, Settlement
@@ -24,13 +27,8 @@ if TYPE_CHECKING:
     from kvstate.machines.books import Books
     from kvstate.machines.cascade import Cascade
 
-ENDINGS = {
-    "tell_committed": Ending.COMMITTED,
-    "tell_failed": Ending.FAILED,
-    "tell_cancelled": Ending.CANCELLED,
-}
-STAGES = {Kind.STORE: "store", Kind.PERSIST: "store", Kind.FETCH: "fetch", Kind.VERIFY: "verify"}
-"""At which stage a part of a kind goes wrong, where nobody said it."""
+ENDINGS = {"tell_committed": Ending.COMMITTED, "tell_failed": Ending.FAILED, "tell_cancelled": Ending.CANCELLED}
+"""What each effect tells the owner of a job."""
 
 
 class Acts:
@@ -70,14 +68,13 @@ class Acts:
 
     def _error(self, part: Part, failure: Failure) -> KVError:
         blocks = part.writes or part.reads
+        failure = failure if failure.stage else failure._replace(stage=STAGES[part.kind])
         line = failure.line if 0 <= failure.line < len(blocks) else -1
         ref = self.books.ref(blocks[line]) if line >= 0 else BlockRef(-1, -1)
         return KVError.of(failure, block=ref.block, generation=ref.generation, token=part.token, attempt=part.attempt)
 
     def undo_late(self, part: Part, effect: str) -> None:
-        """A persist has answered after its job was over: what it may have made durable is removed now.
-
-        While the job lives, its own `undo_persist` does that, once."""
+        """A persist answered after its job was over: remove what it may have made durable. A live job sees to it."""
         if part.kind is Kind.PERSIST and part.owner is None:
             self._undo(part)
 
@@ -95,9 +92,11 @@ class Acts:
             self._launch(owner, "transfer", Kind.FETCH, 0)
 
     def launch_persist(self, job: Job, effect: str) -> None:
+        """Have what was copied made durable; in a pool that is not, the parts are answered in the same input."""
         self._launch(job, "offload", Kind.PERSIST, 0)
 
     def launch_verify(self, batch: Batch, effect: str) -> None:
+        """Have the fetched bytes checked; from a pool that is not verified, the parts are answered likewise."""
         self._launch(batch, "transfer", Kind.VERIFY, 0)
 
     def _launch(self, owner: Job | Batch, machine: str, kind: Kind, after_step: int) -> None:
@@ -108,20 +107,20 @@ class Acts:
         books.retries += attempt > 1 and kind in (Kind.STORE, Kind.FETCH)
         for rank, lines in self._chunks(len(owner.keys)):
             src, dst, keys = owner.srcs[lines], owner.dsts[lines], owner.keys[lines]
-            names = owner.names[lines] if isinstance(owner, Batch) else ()
+            names = owner.names[lines] if isinstance(owner, Batch) else NO_REFS
             if kind is Kind.PERSIST:
-                src, dst = dst, dst[:0]
-            reads, writes = (src + dst, dst[:0]) if kind is Kind.VERIFY else (src, dst)
+                src, dst = dst, NO_BLOCKS
+            reads, writes = (src + dst, NO_BLOCKS) if kind is Kind.VERIFY else (src, dst)
             part = Part(
                 books.parts.slot(), books.mint(), kind, rank, pool.copier, attempt, (machine, owner.slot),
-                list(reads), list(writes), names, keys, books.now,
+                reads, writes, names, keys, books.now,
             )  # fmt: skip
             books.enter_part(part)
             owner.parts.append(part.slot)
             self.ports.part.signal(part.slot, PE.LAUNCH)
             if needs_worker:
                 books.effects.append(
-                    Work(part.token, kind.value, rank, pool.copier, attempt, src, dst, keys, after_step)
+                    Work(part.token, kind.value, rank, pool.copier, attempt, tuple(src), tuple(dst), keys, after_step)
                 )
             else:
                 books.at_once.append(part.token)
@@ -149,38 +148,42 @@ class Acts:
                 self._undo(part)
 
     def arm_retry(self, owner: Job | Batch, effect: str) -> None:
+        """Back off before the next attempt, twice as long each time."""
         books = self.books
         machine = "offload" if isinstance(owner, Job) else "transfer"
         attempt = books.column(machine, "attempt")[owner.slot]
         books.arm(books.now + books.config.retry_delay * 2 ** (attempt - 1), machine, "retry_due", owner.slot)
 
     def arm_warm(self, key: int, effect: str) -> None:
+        """Let the key be a hit again when it has cooled."""
         self.books.arm(self.books.now + self.books.config.cool_for, "key", "warm", key)
 
     # -- an offload ends -----------------------------------------------------------------------------------------------
 
     def link_keys(self, job: Job, effect: str) -> None:
         """From here on the keys name the blocks that were filled for them."""
-        for slot, block in zip(job.key_slots, job.dsts, strict=True):
-            self.books.keys.link(slot, block)
+        self.books.keys.link(job.key_slots, job.dsts)
 
     def forget_srcs(self, job: Job, effect: str) -> None:
-        job.srcs = ()
+        """The job has let go of its sources."""
+        job.srcs = NO_BLOCKS
 
     def forget_dsts(self, job: Job, effect: str) -> None:
-        job.dsts = ()
+        """The job has released its slots."""
+        job.dsts = NO_BLOCKS
 
     def tell_job(self, job: Job, effect: str) -> None:
+        """Tell how the job ended; it writes no key any more, and leaves the record."""
         books = self.books
         ending = ENDINGS[effect]
-        errors = tuple(job.failures)
+        errors = job.failures
         if ending is Ending.FAILED and books.now >= job.deadline:
-            errors += (unanswered(Code.LOAD_TIMEOUT, "store"),)
+            errors = in_order(unanswered(Code.LOAD_TIMEOUT, "store"), errors)
         keys = job.keys if ending is Ending.COMMITTED else ()
-        books.verdicts.append(JobVerdict(job.id, job.lease, ending, keys, errors if ending is Ending.FAILED else ()))
-        for slot in job.key_slots:
-            if books.keys.writers[slot] == job.id:
-                books.keys.writers[slot] = 0
+        books.verdicts.append(
+            JobVerdict(job.id, job.lease, ending, keys, tuple(errors) if ending is Ending.FAILED else ())
+        )
+        bulk.put(books.keys.writers, job_keys(books, job), 0)
         self._let_go(job)
         books.doomed.append(("offload", job.slot))
 
@@ -198,33 +201,35 @@ class Acts:
         books = self.books
         if batch.epoch != books.epoch:
             return
-        namespace = books.loads[batch.load].namespace
-        for block, key in zip(batch.dsts, batch.keys, strict=True):
-            publish(books, self.ports, block, namespace, key)
+        publish(books, self.ports, batch.dsts, books.loads[batch.load].namespace, batch.keys)
 
     def strike_left(self, batch: Batch, effect: str) -> None:
         """The lease has left the batch's blocks: a copy may still write them."""
-        lease = self.books.leases[self.books.loads[batch.load].lease]
-        for block in batch.dsts:
-            del lease.owned[block]
-        batch.left, batch.dsts = batch.dsts, ()
+        self.books.strike(self.books.leases[self.books.loads[batch.load].lease], batch.dsts)
+        batch.left, batch.dsts = batch.dsts, NO_BLOCKS
 
     def strike_unpinned(self, batch: Batch, effect: str) -> None:
+        """The lease's pins on the batch's sources have been released."""
         lease = self.books.leases[self.books.loads[batch.load].lease]
-        for block in batch.srcs:
+        if len(lease.pins) == len(batch.srcs):  # every one of these is a pin of the lease
+            lease.pins.clear()
+        for block in batch.srcs if lease.pins else ():
             del lease.pins[block]
-        batch.srcs = ()
+        batch.srcs = NO_BLOCKS
 
     def advance_turn(self, batch: Batch, effect: str) -> None:
+        """The batch is committed: the next one may."""
         self.books.loads[batch.load].turn += 1
         self._unlist(batch)
 
     def note_hole(self, batch: Batch, effect: str) -> None:
+        """The batch fell: nothing behind it may commit."""
         load = self.books.loads[batch.load]
         load.hole = batch.index if load.hole is None else min(load.hole, batch.index)
         self._unlist(batch)
 
     def note_over(self, batch: Batch, effect: str) -> None:
+        """The batch has settled; its parts answer for themselves."""
         self.books.loads[batch.load].live.remove(batch.slot)
         self._unlist(batch)
         self._let_go(batch)
@@ -233,14 +238,22 @@ class Acts:
         """Nobody waits for these keys any more."""
         books = self.books
         namespace = books.loads[batch.load].namespace
-        for key in batch.keys:
-            if books.loading.get((namespace, key)) == batch.slot:
-                del books.loading[namespace, key]
-                books.pending_since.pop((namespace, key), None)
+        loading = books.loading.get(namespace, {})
+        if len(loading) == len(batch.awaited) and set(loading.values()) == {batch.slot} and not books.pending_since:
+            loading.clear()  # all that is awaited there is the batch's
+        for key in batch.awaited if loading else ():
+            if loading.get(key) == batch.slot:
+                del loading[key]
+                if books.pending_since:
+                    books.pending_since.pop((namespace, key), None)
+        batch.awaited = ()
+        if not loading:
+            books.loading.pop(namespace, None)
 
     # -- a load ends ---------------------------------------------------------------------------------------------------
 
     def tell_load(self, load: Load, effect: str) -> None:
+        """Tell how long the prefix is, which blocks the lease kept and left, and why it is no longer."""
         books = self.books
         batches = [books.batches[slot] for slot in load.batches]
         for batch in batches:
@@ -248,8 +261,8 @@ class Acts:
         lines = sum(len(batch.keys) for batch in batches[: load.turn])
         blocks = load.positions[lines] if lines < len(load.positions) else load.total
         ending = Ending.RECOMPUTE if load.turn < len(batches) else Ending.PROCEED
-        kept = tuple(block for batch in batches for block in batch.dsts)
-        left = tuple(block for batch in batches for block in batch.left)
+        kept = tuple(chain.from_iterable(batch.dsts for batch in batches))
+        left = tuple(chain.from_iterable(batch.left for batch in batches))
         if effect == "tell_aborted":
             ending, kept, left = Ending.ABORTED, kept[:0], left[:0]
         errors = tuple(error for batch in batches for error in batch.failures) if ending is Ending.RECOMPUTE else ()
@@ -260,30 +273,8 @@ class Acts:
         books.verdicts.append(LoadVerdict(load.id, load.lease, ending, tokens, blocks, kept, left, errors))
 
     def tell_settled(self, load: Load, effect: str) -> None:
+        """Tell that no copy of the load is waited for any more; it leaves the record with its batches."""
         books = self.books
         books.verdicts.append(Settlement(load.id))
         books.doomed.extend(("transfer", slot) for slot in load.batches)
         books.doomed.append(("load", load.slot))
-
-
-def publish(books: Books, ports: Cascade, block: int, namespace: str, key: bytes) -> bool:
-    """Give an active block of the device its key; False, and it stays private, if another block has the key."""
-    slot = books.keys.make(0, namespace, key)
-    if not ports.key.choose(slot, K.OFFER):
-        return False
-    books.keys.link(slot, block)
-    ports.key.signal(slot, K.OFFER)
-    ports.block.signal(block, B.PUBLISH)
-    return True
-
-
-def silent(kind: Kind, outcome: str) -> Failure:
-    """What stands for a report that gave no reason."""
-    code = {Outcome.TIMEOUT: Code.LOAD_TIMEOUT, Outcome.CANCELLED: Code.CANCELLED}.get(Outcome(outcome), Code.UNKNOWN)
-    return Failure(-1, int(code), STAGES[kind], message=f"the worker reported {outcome} and gave no reason")
-
-
-def unanswered(code: Code, stage: str) -> KVError:
-    """Why something ended that nobody reported on."""
-    reason = "no answer by the deadline" if code is Code.LOAD_TIMEOUT else "called off before its deadline"
-    return KVError.of(Failure(-1, int(code), stage, message=reason))

@@ -7,10 +7,12 @@ out is a bug, and mending it would hide whose.
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from kvstate.machines import bulk
 from kvstate.machines.books import Books
 from kvstate.machines.keybook import NONE
 from kvstate.machines.ledger import Ledger
@@ -20,7 +22,10 @@ from kvstate.machines.tables.load import State as L
 from kvstate.machines.tables.part import State as P
 from kvstate.machines.tables.transfer import State as X
 
+NAMING = {int(K.READY), int(K.COOLING)}
+"""The states of a key that names a block."""
 UNTOLD = {X.PLANNED, X.FETCHING, X.VERIFYING, X.VERIFIED, X.RETRY_WAIT, X.ROLLING_BACK}
+"""The states of a batch whose verdict is still to come."""
 
 
 @dataclass(slots=True)
@@ -43,7 +48,7 @@ def recount(books: Books) -> Recount:
     """Owners from leases, pins and jobs; readers, writers and lost from parts and holds."""
     seen = Recount()
     for lease in books.leases.values():
-        seen.owners.update(lease.owned.keys())
+        seen.owners.update(books.owned(lease))
         seen.owners.update(lease.pins.keys())
     for job in books.jobs.live():
         seen.owners.update(job.dsts)
@@ -63,55 +68,66 @@ def _counters(books: Books) -> Iterator[str]:
     seen = recount(books)
     for name in ("owners", "readers", "writers", "lost"):
         counted, column = getattr(seen, name), books.column("block", name)
-        for block, value in enumerate(column):
-            if value != counted[block]:
-                yield f"L8.recount: block {block} has {name} {value}, the records say {counted[block]}"
+        expected = array("q", [0]) * len(column)
+        for block, count in counted.items():
+            expected[block] = count
+        if expected == column:  # compared as a whole: a pool may have a million blocks
+            continue
+        for block, (value, count) in enumerate(zip(column, expected, strict=True)):
+            if value != count:
+                yield f"L8.recount: block {block} has {name} {value}, the records say {count}"
 
 
 def _pools(books: Books) -> Iterator[str]:
     """Free, used and held make up the pool, each block once."""
     for pool in books.pools:
-        name, span = pool.config.name, range(pool.base, pool.base + pool.config.blocks)
-        states = Counter(books.block_state[block] for block in span)
+        name = pool.config.name
+        states = books.block_state[pool.base : pool.base + pool.config.blocks].tobytes()
         for state in B:
-            if pool.counts[state] != states[state]:
+            if pool.counts[state] != states.count(state):
                 word = state.name.lower()
-                yield f"L8.balance: {name} counts {pool.counts[state]} {word} blocks and has {states[state]}"
-        free = [block for block in span if books.block_state[block] == B.FREE]
-        if sorted(pool.free) != free:
-            yield f"L8.balance: the free list of {name} has {len(pool.free)} entries, {len(free)} blocks are free"
-        if len(pool.evictable) != states[B.CACHED]:
-            yield f"L8.balance: {name} may evict {len(pool.evictable)} blocks, {states[B.CACHED]} are cached"
+                yield f"L8.balance: {name} counts {pool.counts[state]} {word} blocks and has {states.count(state)}"
+        free = states.count(B.FREE)
+        listed = bulk.distinct(pool.free) and bulk.all_are(books.block_state, pool.free, B.FREE)
+        if len(pool.free) != free or not listed:
+            yield f"L8.balance: the free list of {name} has {len(pool.free)} entries, {free} blocks are free"
+        if len(pool.evictable) != states.count(B.CACHED):
+            yield f"L8.balance: {name} may evict {len(pool.evictable)} blocks, {states.count(B.CACHED)} are cached"
 
 
 def _names(books: Books) -> Iterator[str]:
     """Published, if and only if a ready or cooling key names the block."""
     keys, published = books.keys, books.column("block", "published")
-    for block, slot in enumerate(keys.block_key):
-        named = slot != NONE and keys.state[slot] in (K.READY, K.COOLING) and keys.blocks[slot] == block
-        if bool(published[block]) != named:
-            state = "no key" if slot == NONE else f"a key that is {K(keys.state[slot]).name.lower()}"
-            yield f"L9.named: block {block} is {'' if published[block] else 'not '}published, {state} names it"
+    named = bytearray(books.total)
+    for slot, state in enumerate(keys.state):
+        block = keys.blocks[slot]
+        if state in NAMING and block != NONE and keys.block_key[block] == slot:
+            named[block] = 1
+    if published.tobytes() != named:
+        for block, (is_so, to_be) in enumerate(zip(published, named, strict=True)):
+            if is_so != to_be:
+                slot = keys.block_key[block]
+                who = "no key" if slot == NONE else f"a key that is {K(keys.state[slot]).name.lower()}"
+                yield f"L9.named: block {block} is {'' if is_so else 'not '}published, {who} names it"
     writers = {job.id for job in books.jobs.live()}
-    for slot, name in enumerate(keys.names):
-        if name is not None and keys.state[slot] == K.WRITING and keys.writers[slot] not in writers:
-            yield f"L9.writing: key {name[2].hex()} is being written by job {keys.writers[slot]}, which is over"
+    for slot, state in enumerate(keys.state):
+        if state == K.WRITING and keys.writers[slot] not in writers:
+            key = keys.name(slot).key.hex()
+            yield f"L9.writing: key {key} is being written by job {keys.writers[slot]}, which is over"
 
 
 def _parts(books: Books) -> Iterator[str]:
     """What a job or batch waits for is what flies for it; what flies has an owner or is the engine's."""
+    flying = [part for part in books.parts.live() if books.parts_state[part.slot] == P.FLYING]
+    for_owner = Counter(part.owner for part in flying)
     for machine, roster in (("offload", books.jobs), ("transfer", books.batches)):
         left = books.column(machine, "left")
         for owner in roster.live():
-            flying = sum(
-                1
-                for part in books.parts.live()
-                if part.owner == (machine, owner.slot) and books.parts_state[part.slot] == P.FLYING
-            )
-            if left[owner.slot] != flying:
-                yield f"L4.left: {machine} {owner.id} waits for {left[owner.slot]} parts, {flying} fly for it"
-    for part in books.parts.live():
-        if part.owner is None and books.parts_state[part.slot] == P.FLYING and part.kind not in ("step", "hold"):
+            fly = for_owner[machine, owner.slot]
+            if left[owner.slot] != fly:
+                yield f"L4.left: {machine} {owner.id} waits for {left[owner.slot]} parts, {fly} fly for it"
+    for part in flying:
+        if part.owner is None and part.kind not in ("step", "hold"):
             yield f"L4.no_orphan: {part.kind} part {part.token.serial} flies for nobody"
 
 
@@ -124,7 +140,10 @@ def _loading(books: Books) -> Iterator[str]:
         untold = books.column("transfer", "state")[batch.slot] in UNTOLD and not told[batch.slot]
         if untold and books.column("load", "state")[load.slot] != L.ABORTING:
             named.update(batch.dsts)
-    for block, state in enumerate(books.block_state):
-        if (state == B.LOADING) != (block in named):
+    state = books.block_state
+    if state.count(B.LOADING) == len(named) and all(state[block] == B.LOADING for block in named):
+        return
+    for block, now in enumerate(state):
+        if (now == B.LOADING) != (block in named):
             fills = "something" if block in named else "nothing"
-            yield f"L5.loading_named: block {block} is {B(state).name.lower()}, and {fills} fills it"
+            yield f"L5.loading_named: block {block} is {B(now).name.lower()}, and {fills} fills it"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from itertools import chain
 from typing import Any
 
 from kvstate.errors import KVError
@@ -55,7 +56,7 @@ class _Form:
         return (
             self._columns(books.tables["service"], range(1)),
             self._blocks(),
-            tuple(sorted(self._key(slot) for slot, name in enumerate(books.keys.names) if name is not None)),
+            tuple(sorted(self._key(slot) for slot, _ in books.keys.names())),
             tuple(self._lease(lease) for lease in self.leases),
             tuple(self._job(job) for job in self.jobs),
             tuple(self._load(load) for load in self.loads),
@@ -63,7 +64,7 @@ class _Form:
             tuple(self._part(part) for part in self.parts),
             tuple(self._steps()),
             tuple(self._queue()),
-            tuple(sorted((space, key, self.batch_number[slot]) for (space, key), slot in books.loading.items())),
+            tuple(sorted(self._loading())),
             tuple(sorted((space, key, self._when(since)) for (space, key), since in books.pending_since.items())),
             tuple(self._timers()),
             tuple(self._effect(effect) for effect in books.effects),
@@ -79,14 +80,17 @@ class _Form:
         return self._columns(self.books.tables[machine], (slot,))[0]
 
     def _when(self, time: float) -> float:
-        return round(time - self.books.now, PRECISION)
+        return float(round(time - self.books.now, PRECISION))
 
     def _ref(self, ref: BlockRef) -> tuple[int, bool]:
         return ref.block, self.books.current(ref)
 
     def _blocks(self) -> tuple[Any, ...]:
         books = self.books
-        orders = tuple((tuple(pool.free), tuple(pool.evictable.victims())) for pool in books.pools)
+        orders = tuple(
+            (tuple(pool.free), tuple(chain.from_iterable(pool.evictable.victims(len(pool.evictable)))))
+            for pool in books.pools
+        )
         return self._columns(books.tables["block"], range(len(books.generation))), orders
 
     def _key(self, slot: int) -> tuple[Any, ...]:
@@ -94,11 +98,16 @@ class _Form:
         writer = self.books.job_ids.get(keys.writers[slot], -1)
         return keys.name(slot), keys.state[slot], keys.blocks[slot], self.job_number.get(writer, -1)
 
+    def _loading(self) -> Iterable[tuple[str, bytes, int]]:
+        for namespace, keys in self.books.loading.items():
+            for key, slot in keys.items():
+                yield namespace, key, self.batch_number[slot]
+
     def _lease(self, lease: Lease) -> tuple[Any, ...]:
         pins = tuple((block, self.batch_number.get(slot, -1)) for block, slot in lease.pins.items())
         loads = tuple(self.load_number[slot] for slot in lease.loads)
         steps = tuple(self.part_number[slot] for slot in lease.steps)
-        return lease.namespace, lease.epoch == self.books.epoch, tuple(lease.owned), pins, loads, steps
+        return lease.namespace, lease.epoch == self.books.epoch, tuple(self.books.owned(lease)), pins, loads, steps
 
     def _job(self, job: Job) -> tuple[Any, ...]:
         lease = self.lease_number.get(job.lease, -1)
@@ -156,7 +165,7 @@ class _Form:
             if timer.uid != self.books.uid(timer.machine, timer.slot):
                 continue
             if timer.machine == "key":
-                who: Any = self.books.keys.names[timer.slot]
+                who: Any = self.books.keys.name(timer.slot)
             else:
                 who = numbers[timer.machine][timer.slot]
             yield self._when(timer.when), timer.machine, timer.event, who

@@ -1,157 +1,59 @@
 """Fires rows, and what follows from a row: its effects, in order, depth first.
 
-One `Port` stands for one machine. `ask` fires a request or a report and says whether a row took it; `signal` fires what
-must never be refused in a reachable world, and breaks loudly if it is. After a row has fired, its effects run in list
-order; an effect's acts and couplings run in the order of `coupling.toml`, and each coupled event has run to its end,
-effects and all, before the next one starts. That order is meaning: a part lets go of its blocks before it tells its
-owner.
+A `Port` fires the rows of one machine (see `ports`). After a row has fired, its effects run in list order; an effect's
+acts and couplings run in the order of `coupling.toml`, and each coupled event has run to its end, effects and all,
+before the next one starts. That order is meaning: a part lets go of its blocks before it tells its owner.
 
-What is not here: any knowledge of a particular machine beyond the three views that follow a state (see `Books`).
+Many records take an event together only where that order makes no difference. That is read off the data, once: from
+every row of the event nothing follows, or other events from which nothing follows, each on a record that no two of the
+many lead to. Then all rows of one level may fire before those of the next.
+
+What is not here: what any particular row means. Three machines have ports of their own, for what follows their states.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from kvstate.machines.books import BlockViews, Books
-from kvstate.machines.relations import RELATIONS
-from kvstate.machines.table import REFUSED, Table
+from kvstate.machines.books import Books
+from kvstate.machines.ports import BlockPort, Follow, FollowAll, KeyPort, PartPort, Port
+from kvstate.machines.relations import RELATIONS, RELATIONS_OF_MANY
+
+__all__ = ["ActRow", "Cascade", "Coupling", "Port", "known"]
 
 T = TypeVar("T")
-Follow = Callable[[int], None]
-"""What follows from a row, on the record that it fired on."""
-Sink = Callable[[str, int, str, int, int], None]
-"""Told of every row that fires: machine, uid of the record, row id, state before, state after."""
 
 
 class Coupling(NamedTuple):
-    """A line of `coupling.toml`: this effect is that event, on every record that the relation yields."""
+    """A line of `coupling.toml`, by its `id`: this effect is that event, on every record that the relation yields."""
 
     id: str
     machine: str
     effect: str
     target: str
+    """The machine whose event it is."""
     event: str
     over: str
+    """The relation."""
     ask: bool
+    """Is the event fired only where a row takes it?"""
 
 
 class ActRow(NamedTuple):
-    """A line of `coupling.toml`: at this effect the ledger does that, before or after the couplings."""
+    """A line of `coupling.toml`, by its `id`: at this effect the ledger does that."""
 
     id: str
     machine: str
     effect: str
     act: str
+    """The name of the method that does it."""
     order: str
-
-
-class InvariantError(Exception):
-    """Something happened that the data calls impossible. It never leaves the ledger as an exception."""
-
-    def __init__(self, law: str, sentence: str) -> None:
-        super().__init__(f"{law}: {sentence}")
-        self.law = law
-        self.sentence = sentence
-
-
-class Port:
-    """One machine: its table, what each row sets off, and how often each row has fired."""
-
-    __slots__ = ("books", "events", "fired", "name", "plan", "sink", "state", "table")
-
-    def __init__(self, name: str, books: Books) -> None:
-        self.name = name
-        self.books = books
-        self.table: Table = books.tables[name]
-        self.state = books.column(name, "state")
-        self.events = {event: number for number, event in enumerate(self.table.EVENTS)}
-        self.fired = [0] * len(self.table.ROWS)
-        self.plan: list[tuple[Follow, ...]] = []
-        self.sink: Sink | None = None
-
-    def choose(self, slot: int, event: int) -> bool:
-        """Would a row take it? Changes nothing."""
-        return self.table.choose(slot, event) != REFUSED
-
-    def ask(self, slot: int, event: int) -> bool:
-        """Fire; False, and nothing changed, if no row takes it."""
-        before = self.state[slot]
-        row = self.table.fire(slot, event)
-        if row == REFUSED:
-            return False
-        self.fired[row] += 1
-        if self.sink is not None:
-            self.sink(self.name, self.books.uid(self.name, slot), self.table.ROWS[row], before, self.state[slot])
-        self.moved(slot, before, self.state[slot])
-        for step in self.plan[row]:
-            step(slot)
-        self.done(slot)
-        return True
-
-    def signal(self, slot: int, event: int) -> None:
-        """Fire what must be taken; a refusal breaks an invariant."""
-        if not self.ask(slot, event):
-            raise InvariantError(f"{self.name}.{self.table.EVENTS[event]}", self._refused(slot, event))
-
-    def state_of(self, slot: int) -> str:
-        return self.table.STATES[self.state[slot]]
-
-    def _refused(self, slot: int, event: int) -> str:
-        values = ", ".join(f"{var} {self.books.column(self.name, var)[slot]}" for var in self.table.VARS)
-        uid = self.books.uid(self.name, slot)
-        return f"{self.name} {uid} is {self.state_of(slot)} ({values}) and no row takes {self.table.EVENTS[event]}"
-
-    def moved(self, slot: int, before: int, after: int) -> None:
-        """Called when a row has fired and before its effects run."""
-
-    def done(self, slot: int) -> None:
-        """Called when the effects of a row have run."""
-
-
-class BlockPort(Port):
-    """Keeps the free list, the evictable order and the counts in step."""
-
-    __slots__ = ("views",)
-
-    def __init__(self, name: str, books: Books) -> None:
-        super().__init__(name, books)
-        states = self.table.STATES
-        self.views = BlockViews(states.index("free"), states.index("cached"))
-
-    def moved(self, slot: int, before: int, after: int) -> None:
-        if before != after:
-            self.books.block_moved(slot, before, after, self.views)
-
-
-class PartPort(Port):
-    """A settled part leaves the record when its owner is over."""
-
-    __slots__ = ()
-
-    def done(self, slot: int) -> None:
-        if self.books.parts[slot].owner is None:
-            self.books.doom_part(slot)
-
-
-class KeyPort(Port):
-    """A key that is neither ready nor cooling names no block; an absent one leaves the record."""
-
-    __slots__ = ("naming",)
-
-    def __init__(self, name: str, books: Books) -> None:
-        super().__init__(name, books)
-        self.naming = {self.table.STATES.index(state) for state in ("ready", "cooling")}
-
-    def done(self, slot: int) -> None:
-        if self.state[slot] not in self.naming:
-            self.books.keys.unlink(slot)
-            if self.state[slot] == self.table.INITIAL:
-                self.books.doomed.append(("key", slot))
+    """`before` or `after` the couplings of the effect."""
 
 
 PORTS = {"block": BlockPort, "part": PartPort, "key": KeyPort}
+"""The machines whose ports do more than fire rows."""
 
 
 class Cascade:
@@ -188,12 +90,60 @@ class Cascade:
                     *(self._act(row, doer) for row in mine if row.order == "after"),
                 ]
             port.plan = [tuple(step for effect in row for step in steps[effect]) for row in port.table.EFFECTS]
+        for port in self.ports.values():
+            self._wire_many(port, couplings, acts)
+
+    def _wire_many(self, port: Port, couplings: Iterable[Coupling], acts: Iterable[ActRow]) -> None:
+        """Find out which events many records may take at once, and what follows then."""
+        levels = {effect: self._level(port, effect, couplings, acts) for row in port.table.EFFECTS for effect in row}
+        for effects in port.table.EFFECTS:
+            found = [levels[effect] for effect in effects]
+            port.level.append(None if None in found else tuple(step for steps in found for step in steps or ()))
+        if port.many is not None:
+            rows_of = {
+                event: [row for (_, of), rows in port.many.cases.items() if of == event for row in rows]
+                for event in port.events.values()
+            }
+            port.each_at_once = tuple(
+                all(port.level[row] is not None for row in rows_of[event]) for event in port.events.values()
+            )
+        else:
+            port.each_at_once = (False,) * len(port.events)
+
+    def _level(
+        self, port: Port, effect: str, couplings: Iterable[Coupling], acts: Iterable[ActRow]
+    ) -> tuple[FollowAll, ...] | None:
+        """What an effect means for many records at once; None where they have to go one by one."""
+        mine = [row for row in couplings if (row.machine, row.effect) == (port.name, effect)]
+        if any((row.machine, row.effect) == (port.name, effect) for row in acts):
+            return None
+        if any(row.ask or row.over not in RELATIONS_OF_MANY or not self._ends(row) for row in mine):
+            return None
+        return tuple(self._couple_many(row) for row in mine)
+
+    def _ends(self, row: Coupling) -> bool:
+        """Does nothing follow from the coupled event, whichever row takes it?"""
+        target = self.ports[row.target]
+        if target.many is None:
+            return False
+        event = target.events[row.event]
+        rows = (number for (_, of), numbers in target.many.cases.items() if of == event for number in numbers)
+        return not any(target.table.EFFECTS[number] for number in rows)
+
+    def _couple_many(self, row: Coupling) -> FollowAll:
+        books, relation, port = self.books, RELATIONS_OF_MANY[row.over], self.ports[row.target]
+        event = port.events[row.event]
+
+        def step(slots: Sequence[int]) -> None:
+            port.each(relation(books, slots), event)
+
+        return step
 
     def _records(self, machine: str) -> Any:
         """What a relation or an act is given for a slot: the record, or the slot itself where there is none."""
         books = self.books
         rosters = {"part": books.parts, "offload": books.jobs, "transfer": books.batches, "load": books.loads}
-        return rosters[machine] if machine in rosters else range(2**62)
+        return rosters[machine] if machine in rosters else range(2**62)  # at each place of which stands its number
 
     def _act(self, row: ActRow, doer: object) -> Follow:
         act, records, effect = getattr(doer, row.act, None), self._records(row.machine), row.effect
@@ -210,11 +160,16 @@ class Cascade:
         relation = known(row.id, "relation", row.over, RELATIONS)
         port = known(row.id, "machine", row.target, self.ports)
         event = known(row.id, f"event of {row.target}", row.event, port.events)
-        fire = port.ask if row.ask else port.signal
+        if row.ask:
 
-        def step(slot: int) -> None:
-            for target in relation(books, records[slot]):
-                fire(target, event)
+            def step(slot: int) -> None:
+                for target in relation(books, records[slot]):
+                    port.ask(target, event)
+
+        else:
+
+            def step(slot: int) -> None:
+                port.each(relation(books, records[slot]), event)
 
         return step
 

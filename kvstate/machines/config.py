@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 MAX_BLOCKS = 2**31
+"""In one pool; far beyond any memory, and far below what a column of the tables holds."""
+MAX_BATCHES = 48
+"""Of one load. What one batch sets off in the next is a step deeper in the cascade, and calls nest only so deep."""
 MAX_ATTEMPTS = 32
+"""The wait doubles with each attempt, and beyond so many it would be years."""
+DEVICE = 0
+"""The number of the pool on which the engine computes, the first one."""
 ENGINE = "engine"
 """The copier name of parts that no copier runs: steps and holds."""
 
@@ -31,8 +37,12 @@ class PoolConfig:
 
 @dataclass(frozen=True, slots=True)
 class LedgerConfig:
+    """The settings of one ledger. Errors: `ConfigError` for a value that can't work."""
+
     pools: tuple[PoolConfig, ...]
+    """The device first, then the tiers below it, nearest first."""
     tokens_per_block: int = 16
+    """The size of a block; verdicts and hits count in tokens."""
     ranks: int = 1
     """Workers that each hold a shard of every block; a part runs on one rank."""
     attempts: int = 2
@@ -40,7 +50,8 @@ class LedgerConfig:
     part_blocks: int = 16
     """At most so many blocks go into one part: one token, one report."""
     batch_blocks: int = 64
-    """At most so many blocks are loaded all or nothing; a longer load is a list of batches."""
+    """At most so many blocks are loaded all or nothing; a longer load is a list of batches. Where that would make more
+    than `MAX_BATCHES`, they are as much larger."""
     max_jobs: int = 256
     """Offload jobs under way at once; further ones wait in `queued`."""
     grace: float = 1.0

@@ -14,10 +14,11 @@ from kvstate.machines.tables.service import Event as S
 from kvstate.machines.verdicts import Refusal
 
 REPORTS = {event.name.lower(): int(event) for event in P}
+"""The number of each event of a part, by its name; the outcomes of reports are among them."""
 
 
 class Core:
-    """See the module."""
+    """The books, the ports of all machines, and the acts that are done where `coupling.toml` says so."""
 
     __slots__ = ("acts", "books", "ports")
 
@@ -43,7 +44,7 @@ class Core:
     def conclude(self) -> None:
         """End an input: answer what needs no worker, drop what is over, start the jobs that waited for a place."""
         books = self.books
-        while books.at_once or books.doomed:
+        while books.at_once or books.doomed or books.doomed_keys:
             while books.at_once:
                 self.hear(Report(books.at_once.popleft(), Outcome.DONE))
             books.sweep()

@@ -19,6 +19,7 @@ FREED_BY = {
     B.DRAINING: "it is free when the last of these has reported, or a fence proves them over",
     B.QUARANTINED: "nobody is expected to report any more: it is free by a late report or a fence alone",
 }
+"""For each state of a block: what it takes to be free."""
 
 
 def explain(books: Books, block: int | None, work: int | None, lease: int | None) -> str:
@@ -45,8 +46,8 @@ def explain_block(books: Books, block: int) -> str:
     named = "" if slot == NONE else f", named by key {books.keys.name(slot)[2].hex()}"
     holders = [*_owners(books, block), *_touchers(books, block)]
     held = f": {', '.join(holders)}" if holders else ""
-    since = f"for {books.now - books.moved_at[block]:.3g} s"
-    head = f"block {block} ({pool}, gen {books.generation[block]}{named}) is {state.name.lower()} {since}"
+    since = f" {_ago(books, books.held_since[block])}" if block in books.held_since else ""
+    head = f"block {block} ({pool}, gen {books.generation[block]}{named}) is {state.name.lower()}{since}"
     return f"{head}{held}; {FREED_BY[state]}."
 
 
@@ -56,7 +57,7 @@ def _ago(books: Books, since: float) -> str:
 
 def _owners(books: Books, block: int) -> Iterator[str]:
     for lease in books.leases.values():
-        if block in lease.owned:
+        if books.owns(lease, block):
             yield f"owned by lease {lease.id}, open {_ago(books, lease.since)}"
         if block in lease.pins:
             yield f"pinned by lease {lease.id}, open {_ago(books, lease.since)}"
@@ -145,6 +146,6 @@ def explain_lease(books: Books, number: int) -> str:
     old = "" if lease.epoch == books.epoch else ", from before a reset"
     return (
         f"lease {lease.id} in namespace {lease.namespace} is open {_ago(books, lease.since)}{old}: it owns "
-        f"{len(lease.owned)} device blocks, pins {len(lease.pins)} below, loads under way: {loads}, "
+        f"{len(books.owned(lease))} device blocks, pins {len(lease.pins)} below, loads under way: {loads}, "
         f"out on steps: {steps}; finish, abort or preempt gives all of it back."
     )

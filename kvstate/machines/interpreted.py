@@ -3,7 +3,7 @@
 The ledger runs on whatever tables it is given. With these it runs on a spec that nobody generated code for: one with a
 row deleted or a guard stripped (the spec mutation of the proofs, `kvstate replay --break`), or an embedder's own. They
 step with the reference interpreter, so a ledger on them is also a second opinion on the generated tables; they are some
-twenty times slower.
+twenty times slower. They have no forms for many records: such a ledger fires one by one.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kvstate.spec.model import Machine, Row
 
 TYPECODES = {"int": "q", "bool": "B"}
+"""The kind of array that a variable of each type is kept in."""
 
 
 class _Interpreted(Columns):

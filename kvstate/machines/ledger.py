@@ -14,20 +14,20 @@ request from then on. Neither ever leaves the ledger as an exception.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from copy import deepcopy
 from typing import NamedTuple
 
 from kvstate.machines import tables
-from kvstate.machines.books import Books, Tables
+from kvstate.machines.books import Books, MakePolicy, Tables
 from kvstate.machines.canonical import digest
 from kvstate.machines.cascade import ActRow, Coupling
 from kvstate.machines.config import LedgerConfig
 from kvstate.machines.door import door
 from kvstate.machines.explain import explain
-from kvstate.machines.messages import BlockRef, Effect, Report, Token
-from kvstate.machines.policy import LRU, Policy
+from kvstate.machines.messages import BlockRef, BlockRefs, Effect, Report, Token
+from kvstate.machines.policy import LRU
 from kvstate.machines.records import Lease
 from kvstate.machines.steps import Steps
 from kvstate.machines.tables import coupling
@@ -36,10 +36,11 @@ from kvstate.machines.verdicts import Closed, Fatal, Grant, Hit, Refusal, Short,
 
 COUPLINGS = tuple(Coupling(*row) for row in coupling.COUPLINGS)
 ACTS = tuple(ActRow(*row) for row in coupling.ACTS)
+"""`COUPLINGS` and `ACTS` are the lines of the shipped `coupling.toml`."""
 
 
 class Snapshot(NamedTuple):
-    """What `Ledger.snapshot` gives. Opaque: only `restore` reads it."""
+    """What `Ledger.snapshot` gives: `books`, `fired` and `fatal` as they were. Opaque: only `restore` reads it."""
 
     books: Books
     fired: dict[str, list[int]]
@@ -47,7 +48,11 @@ class Snapshot(NamedTuple):
 
 
 class Ledger:
-    """See the module. Times are seconds on the caller's clock; blocks are numbered through all pools, device first."""
+    """See the module. Times are seconds on the caller's clock; blocks are numbered through all pools, device first.
+
+    Blocks are given and taken as references: `BlockRefs`, as the ledger gives them out, or any list of `BlockRef`. The
+    first are quicker. Errors: `ValueError` at its birth, for lines of `coupling.toml` that name what is not there.
+    """
 
     def __init__(
         self,
@@ -56,7 +61,7 @@ class Ledger:
         machines: Tables = tables.TABLES,
         couplings: Sequence[Coupling] = COUPLINGS,
         acts: Sequence[ActRow] = ACTS,
-        policy: Callable[[], Policy] = LRU,
+        policy: MakePolicy = LRU,
     ) -> None:
         self.config = config
         self.books = Books(config, machines, policy)
@@ -100,13 +105,13 @@ class Ledger:
         False for a block that stays private: another one has the key already, or the cache was reset meanwhile.
         """
         held = self.core.lease(lease)
-        return held if isinstance(held, Refusal) else self.core.seal(held, blocks, keys)
+        return held if isinstance(held, Refusal) else self.core.seal(held, BlockRefs.of(blocks), keys)
 
     @door
     def release(self, lease: int, blocks: Sequence[BlockRef]) -> Closed | Refusal:
         """Give some blocks back while the lease lives on (a window that has moved)."""
         held = self.core.lease(lease)
-        return held if isinstance(held, Refusal) else self.core.release(held, blocks)
+        return held if isinstance(held, Refusal) else self.core.release(held, BlockRefs.of(blocks))
 
     @door
     def finish(self, lease: int) -> Closed | Refusal:
@@ -151,13 +156,13 @@ class Ledger:
             return held
         if not 0 < pool < len(self.books.pools):
             return Refusal(f"there is no pool {pool} below the device")
-        return self.core.offload(held, blocks, pool, until)
+        return self.core.offload(held, BlockRefs.of(blocks), pool, until)
 
     @door
     def load(self, lease: int, hit: Hit, into: Sequence[BlockRef], *, deadline: float) -> Started | Refusal:
         """Load what of `hit` lies below the device into these open blocks of the lease, batch by batch, in order."""
         held = self._admitted(lease)
-        return held if isinstance(held, Refusal) else self.core.load(held, hit, into, deadline)
+        return held if isinstance(held, Refusal) else self.core.load(held, hit, BlockRefs.of(into), deadline)
 
     @door
     def cancel(self, number: int) -> bool | Refusal:
@@ -180,7 +185,7 @@ class Ledger:
     def hold(self, lease: int, blocks: Sequence[BlockRef], *, deadline: float) -> Token | Refusal:
         """The embedder will touch these blocks until it reports the token done; they outlive their lease till then."""
         held = self.core.lease(lease)
-        return held if isinstance(held, Refusal) else self.core.hold(held, blocks, deadline)
+        return held if isinstance(held, Refusal) else self.core.hold(held, BlockRefs.of(blocks), deadline)
 
     # -- the world -----------------------------------------------------------------------------------------------------
 

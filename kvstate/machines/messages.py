@@ -1,14 +1,19 @@
-"""What crosses the edge of the ledger: plain values, no methods, no memory, no clock.
+"""What crosses the edge of the ledger: plain values, no memory, no clock.
 
 Down to a worker go *effects*: `Work` (start this part), `Cancel` (stop it if you can), `Undo`. Up from it come
 *reports*. To the scheduler go *verdicts* (see `verdicts`). All are tuples of numbers, strings and bytes, so that a
 codec, a record or another language can carry them as they are. Blocks are numbered through all pools of a runtime.
+What the ledger answers about many blocks comes as `BlockRefs`, which holds them as two columns.
 """
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, overload
+
+from kvstate.machines import bulk
 
 
 class BlockRef(NamedTuple):
@@ -16,6 +21,80 @@ class BlockRef(NamedTuple):
 
     block: int
     generation: int
+
+
+class BlockRefs(Sequence[BlockRef]):
+    """Blocks, each in one of its lives, as two columns: no object a block, however many there are.
+
+    A sequence of `BlockRef` to whoever reads it (length, index, slice, iteration, equality with any list or tuple of
+    them), and never changed. The ledger gives it out; whoever has references from elsewhere makes one of them.
+    """
+
+    __slots__ = ("blocks", "bound", "generations")
+
+    def __init__(self, refs: Iterable[tuple[int, int]] = ()) -> None:
+        """The same references as columns.
+
+        Errors: `ValueError` or `TypeError` if one is no pair, `TypeError` or `OverflowError` if one is of anything but
+        whole numbers of 64 bits.
+        """
+        pairs = [(block, generation) for block, generation in refs]
+        self.blocks = array("q", [block for block, _ in pairs])
+        """The numbers of the blocks, an array of "q"."""
+        self.generations = array("q", [generation for _, generation in pairs])
+        """The life that each is in; as long as `blocks`."""
+        self.bound = max(self.blocks, default=-1) + 1 if min(self.blocks, default=0) >= 0 else UNBOUNDED
+        """A bound that is known to hold: every number is at least 0 and below it."""
+
+    @classmethod
+    def of(cls, refs: Iterable[tuple[int, int]]) -> BlockRefs:
+        """What is `BlockRefs` already as it is, and all else made one; errors as there."""
+        return refs if isinstance(refs, BlockRefs) else cls(refs)
+
+    @classmethod
+    def trusted(cls, blocks: array[int], generations: array[int], bound: int) -> BlockRefs:
+        """These columns as they are, for whoever knows that all of it holds; a ledger does not look again."""
+        refs = cls.__new__(cls)
+        refs.blocks, refs.generations, refs.bound = blocks, generations, bound
+        return refs
+
+    def at(self, places: array[int]) -> BlockRefs:
+        """Those that stand at these places, in that order."""
+        return self.trusted(bulk.gather(self.blocks, places), bulk.gather(self.generations, places), self.bound)
+
+    def __len__(self) -> int:
+        return len(self.blocks)
+
+    @overload
+    def __getitem__(self, place: int) -> BlockRef: ...
+    @overload
+    def __getitem__(self, place: slice) -> BlockRefs: ...
+    def __getitem__(self, place: int | slice) -> BlockRef | BlockRefs:
+        if isinstance(place, slice):
+            return self.trusted(self.blocks[place], self.generations[place], self.bound)
+        return BlockRef(self.blocks[place], self.generations[place])
+
+    def __iter__(self) -> Iterator[BlockRef]:
+        return map(BlockRef, self.blocks, self.generations)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, BlockRefs):
+            return self.blocks == other.blocks and self.generations == other.generations
+        return isinstance(other, tuple | list) and tuple(self) == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return f"BlockRefs({', '.join(f'{block} gen {generation}' for block, generation in self)})"
+
+
+UNBOUNDED = 2**63
+"""The bound of references that nobody has looked at."""
+NO_BLOCKS = array("q")
+"""No slots; shared, so it is never added to."""
+NO_REFS = BlockRefs()
+"""No references, as columns."""
 
 
 class Token(NamedTuple):
@@ -66,10 +145,13 @@ class Failure(NamedTuple):
     """The number of an error code (`errors.toml`)."""
     stage: str
     driver: str = ""
+    """Whose code `raw` is: `errno`, `http`, `cuda`, ..., as in `errors.toml`."""
     raw: str = ""
     """The driver's own code, as it came."""
     type: str = ""
+    """The class of the driver's exception, if there was one."""
     message: str = ""
+    """In the driver's words."""
     transient: bool = False
     """The driver says that it may work another time."""
 
@@ -79,6 +161,7 @@ class Work(NamedTuple):
 
     token: Token
     kind: str
+    """STORE, PERSIST, FETCH or VERIFY; the other kinds are never sent down."""
     rank: int
     copier: str
     attempt: int
@@ -102,10 +185,12 @@ class Undo(NamedTuple):
     rank: int
     copier: str
     src: tuple[int, ...]
+    """The blocks that it was made durable from."""
     keys: tuple[bytes, ...]
 
 
 Effect = Work | Cancel | Undo
+"""What `take_effects` gives."""
 
 
 class Report(NamedTuple):
@@ -114,3 +199,4 @@ class Report(NamedTuple):
     token: Token
     outcome: str
     failures: tuple[Failure, ...] = ()
+    """What went wrong, if anything did; a report may give no reason."""

@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from array import array
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Protocol
+
+from kvstate.machines import bulk
+
+NONE = -1
+"""The number of a block that is not in the queue."""
+CHUNK, MOST = 8, 512
+"""Entries of the queue that are looked at together, at first, and where many are dead at most."""
+SLACK = 256
+"""Dead entries that the queue may have beside one for each living."""
 
 
 class Policy(Protocol):
-    """Told of every block that becomes or stops being evictable; asked for victims, best first."""
+    """Told of all blocks that become or stop being evictable; asked for victims, best first.
 
-    def cached(self, block: int) -> None:
-        """The block has no owner any more and keeps its key."""
+    A policy is made for one pool, with the range of its blocks' numbers.
+    """
 
-    def taken(self, block: int) -> None:
-        """The block was shared again, evicted or lost its key."""
+    def cached(self, blocks: Sequence[int]) -> None:
+        """These have no owner any more and keep their key; they were released in this order."""
 
-    def victims(self) -> Iterator[int]:
-        """All evictable blocks, the first to go first. Must not be used across a change."""
+    def taken(self, blocks: Sequence[int]) -> None:
+        """These were shared again, evicted or lost their key."""
+
+    def victims(self, wanted: int) -> Iterator[Sequence[int]]:
+        """All evictable blocks in runs, the first to go first; about so many will be taken.
+
+        What comes out must not be used across a change.
+        """
         ...
 
     def __len__(self) -> int: ...
@@ -26,21 +43,73 @@ class LRU:
     """The block that was released longest ago leaves first.
 
     A lease gives its blocks back from the last to the first, so that of one prompt the tail goes before the head.
+
+    A queue in which what is taken stays behind, dead, until enough of it has come together: each block knows the number
+    of its living entry, and an entry lives if its block says so. So nothing is ever searched for, many blocks come and
+    go by columns, and a block costs eight bytes and its place in the queue.
     """
 
-    __slots__ = ("order",)
+    __slots__ = ("first", "head", "living", "number", "queue")
 
-    def __init__(self) -> None:
-        self.order: dict[int, None] = {}
+    def __init__(self, blocks: range) -> None:
+        self.number = array("q", [NONE]) * blocks.stop
+        """By block: the number of its living entry."""
+        self.queue = array("q")
+        """The block of each entry, living or dead."""
+        self.first = 0
+        """The number of the entry at the front of the queue."""
+        self.head = 0
+        """How many entries at the front are known to be dead."""
+        self.living = 0
+        """How many entries live: as many as there are evictable blocks."""
 
-    def cached(self, block: int) -> None:
-        self.order[block] = None
+    def cached(self, blocks: Sequence[int]) -> None:
+        """They join the queue at its end."""
+        count = len(blocks)
+        end = self.first + len(self.queue)
+        if count == 1:
+            self.number[blocks[0]] = end
+        else:
+            bulk.spread(self.number, blocks, bulk.ascending(end, count))
+        self.queue.extend(blocks)
+        self.living += count
 
-    def taken(self, block: int) -> None:
-        del self.order[block]
+    def taken(self, blocks: Sequence[int]) -> None:
+        """Their entries die where they are."""
+        bulk.put(self.number, blocks, NONE)
+        self.living -= len(blocks)
+        if len(self.queue) > 2 * self.living + SLACK:
+            self._shorten()
 
-    def victims(self) -> Iterator[int]:
-        return iter(self.order)
+    def victims(self, wanted: int) -> Iterator[Sequence[int]]:
+        """From the front; entries that have died meanwhile are passed over, at the front once and for all."""
+        start, size = self.head, max(wanted, CHUNK)
+        while start < len(self.queue):
+            chunk, numbers, living = self._look(start, size)
+            alive = bulk.agreeing(living, numbers)
+            if alive == len(chunk):
+                yield chunk
+            elif alive:
+                yield bulk.where_agreeing(chunk, living, numbers)
+            else:
+                self.head += len(chunk) if start == self.head else 0
+                size = max(size, min(4 * size, MOST))
+            start += len(chunk)
+
+    def _look(self, start: int, size: int) -> tuple[array[int], array[int], array[int]]:
+        """Some entries of the queue, their numbers, and the number of each block's living entry."""
+        chunk = self.queue[start : start + size]
+        return chunk, bulk.ascending(self.first + start, len(chunk)), bulk.gather(self.number, chunk)
+
+    def _shorten(self) -> None:
+        """Drop the dead at the front, and if most of the others are dead, these as well."""
+        next(self.victims(MOST), None)  # on the way to the first living entry, `head` is moved up
+        del self.queue[: self.head]
+        self.first, self.head = self.first + self.head, 0
+        if len(self.queue) > 2 * self.living + SLACK:
+            self.queue = array("q", chain.from_iterable(self.victims(len(self.queue))))
+            self.first = 0
+            bulk.spread(self.number, self.queue, bulk.ascending(0, len(self.queue)))
 
     def __len__(self) -> int:
-        return len(self.order)
+        return self.living

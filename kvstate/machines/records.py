@@ -1,17 +1,19 @@
 """What the ledger writes down beside the machines: who belongs to whom.
 
 The tables hold states and counters. These records hold *links* and nothing that decides: no record here has a state, a
-flag or a count of its own. A part carries copies of the lines it works on, so that it can still be settled when its
-owner is long over (law L4: a late report settles the part and the blocks, never the batch).
+flag or a counter of its own (a lease's `struck` only says when a list is worth tidying). `slot` is a record's place in
+its table. A part carries copies of the lines it works on, so that it can still be settled when its owner is long over
+(law L4: a late report settles the part and the blocks, never the batch).
 """
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from kvstate.errors import Code, KVError
-from kvstate.machines.messages import BlockRef, Kind, Token
+from kvstate.machines.messages import NO_BLOCKS, BlockRefs, Kind, Token
 from kvstate.machines.table import Table
 
 
@@ -22,79 +24,96 @@ class Part:
     slot: int
     token: Token
     kind: Kind
+    """What is done: a store, a fetch, a step, ..."""
     rank: int
     copier: str
     attempt: int
     owner: tuple[str, int] | None
     """Machine and slot of the job or batch; `None` for a step or a hold, and once the owner is over."""
-    reads: list[int]
-    writes: list[int]
-    names: tuple[BlockRef, ...]
+    reads: array[int]
+    """The blocks that it touches and leaves as they are; a step adds what it adopts."""
+    writes: array[int]
+    """The blocks that it fills."""
+    names: BlockRefs
     """Line by line: the block that the line's key named when the part began. A key is found again only through it."""
     keys: tuple[bytes, ...]
     since: float
+    """When it was made, in seconds."""
     bad: tuple[int, ...] = ()
     """The lines that its report named; empty means all of them."""
 
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """An offload: copy these blocks to a lower tier and publish them there."""
+    """An offload: copy these blocks to a lower tier and publish them there. Its `id` is what its owner knows it by."""
 
     slot: int
     id: int
     lease: int
     pool: int
-    srcs: tuple[int, ...]
-    dsts: tuple[int, ...]
+    srcs: array[int]
+    """The blocks that the job holds to read from; empty once it has let go of them."""
+    dsts: array[int]
     """The blocks of the lower tier that the job owns; empty once it has released them."""
-    refs: tuple[BlockRef, ...]
+    refs: BlockRefs
     """The sources with their generations; what the keys named when the job was accepted."""
     keys: tuple[bytes, ...]
-    key_slots: tuple[int, ...]
+    key_slots: array[int]
+    """The records of the keys in the lower pool, line by line."""
     after_step: int
+    """The last step that was under way when it was accepted; its stores begin after that. 0 if there was none."""
     deadline: float
     since: float
+    """When it was accepted, in seconds."""
     parts: list[int] = field(default_factory=list)
     failures: list[KVError] = field(default_factory=list)
+    """What its parts reported, over all attempts, for the verdict."""
 
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """A part of a load that is published as a whole or not at all."""
+    """Lines of a load that are published as a whole or not at all. Its `id` says which came first."""
 
     slot: int
     id: int
     load: int
     index: int
+    """Its place among the batches of the load."""
     pool: int
-    srcs: tuple[int, ...]
+    srcs: array[int]
     """The pinned blocks of the lower tier; empty once they are unpinned."""
-    dsts: tuple[int, ...]
+    dsts: array[int]
     """The device blocks of the lease; empty once the lease has left them."""
-    names: tuple[BlockRef, ...]
+    names: BlockRefs
+    """The sources with their generations, line by line: what the keys named when the load began."""
     keys: tuple[bytes, ...]
+    awaited: tuple[bytes, ...]
+    """The keys for which a lookup is told to wait; empty once the batch can bring them no more."""
     epoch: int
     since: float
+    """When the load began, in seconds."""
     parts: list[int] = field(default_factory=list)
     failures: list[KVError] = field(default_factory=list)
-    left: tuple[int, ...] = ()
+    """What its parts reported, over all attempts, for the verdict."""
+    left: array[int] = field(default_factory=lambda: NO_BLOCKS)
+    """The device blocks that the lease has left to it, for the verdict."""
 
 
 @dataclass(slots=True, eq=False)
 class Load:
-    """An ordered list of batches; it owns the deadline and the verdict."""
+    """An ordered list of batches; it owns the deadline and the verdict. Its `id` is what its owner knows it by."""
 
     slot: int
     id: int
     lease: int
     namespace: str
-    positions: tuple[int, ...]
+    positions: array[int]
     """The place in the prefix of each line, over all batches."""
     total: int
     """How many blocks the prefix has, loaded or not."""
     deadline: float
     since: float
+    """When it began, in seconds."""
     batches: list[int] = field(default_factory=list)
     live: list[int] = field(default_factory=list)
     """The batches that are not over, in order."""
@@ -108,14 +127,22 @@ class Load:
 
 @dataclass(slots=True, eq=False)
 class Lease:
-    """One life of one request. A request that is admitted again gets another lease."""
+    """One life of one request, by its `id`. A request that is admitted again gets another lease."""
 
     id: int
     namespace: str
     epoch: int
     since: float
-    owned: dict[int, int] = field(default_factory=dict)
-    """Device blocks by generation, in the order in which they came."""
+    """When it was opened, in seconds."""
+    shared: dict[int, None] = field(default_factory=dict)
+    """Device blocks that it came to own by a hit, in the order in which they came."""
+    own: array[int] = field(default_factory=lambda: array("q"))
+    """Device blocks that were allocated for it, in that order. Those that it gave back stay listed for a while:
+    a block is its own if `Books.holder` says so, in the life that it got it in."""
+    lives: array[int] = field(default_factory=lambda: array("q"))
+    """The generations of `own`, as they were then."""
+    struck: int = 0
+    """How many of `own` it has given back: when these are most of them, the list is tidied."""
     pins: dict[int, int] = field(default_factory=dict)
     """Blocks of lower tiers that a lookup pinned, and the slot of the batch that loads from them (-1: none yet)."""
     loads: list[int] = field(default_factory=list)
@@ -137,7 +164,9 @@ class Roster(Generic[R]):
         self.items: list[R | None] = []
         self.free: list[int] = []
         self.uids: list[int] = []
+        """Tells the record in a slot from those that were there before it; 0 while there is none."""
         self.used = 0
+        """How many uids have been given out."""
 
     def slot(self, **given: int) -> int:
         """A slot in the initial state; the caller puts its record there with `put`."""
@@ -152,6 +181,7 @@ class Roster(Generic[R]):
         return self.table.add(**given)
 
     def put(self, slot: int, record: R) -> None:
+        """Put the record at the slot that `slot` gave."""
         self.items[slot] = record
 
     def __getitem__(self, slot: int) -> R:
@@ -160,9 +190,11 @@ class Roster(Generic[R]):
         return record
 
     def drop(self, slot: int) -> None:
+        """Forget the record; its slot is used again."""
         self.items[slot] = None
         self.uids[slot] = 0
         self.free.append(slot)
 
     def live(self) -> list[R]:
+        """The records of all slots that are in use, in the order of the slots."""
         return [record for record in self.items if record is not None]

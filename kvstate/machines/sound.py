@@ -10,18 +10,21 @@ from collections.abc import Callable
 from typing import Any
 
 from kvstate.errors import Code
-from kvstate.machines.messages import BlockRef, Failure, Outcome, Report, Token
+from kvstate.machines.messages import BlockRef, BlockRefs, Failure, Outcome, Report, Token
 from kvstate.machines.verdicts import Hit, Refusal
 
 OUTCOMES = frozenset(Outcome)
+"""The words that a report may say."""
+LARGEST = 2**62
+"""Of a block's number or generation: what a column holds, and some to spare."""
 LATEST = 1e15
 """Seconds, some thirty million years; NaN and infinity are beyond it, too."""
 
 
 def _bad_number(what: str, number: Any) -> Refusal | None:
-    if type(number) is int:
+    if type(number) is int and abs(number) <= LARGEST:
         return None
-    return Refusal(f"{what} {number!r} is no whole number")
+    return Refusal(f"{what} {_said(number)} is no whole number of 62 bits")
 
 
 def _bad_numbers(what: str, numbers: Any) -> Refusal | None:
@@ -48,25 +51,27 @@ def _bad_keys(what: str, keys: Any) -> Refusal | None:
     """Keys are bytes, and not empty."""
     if not isinstance(keys, tuple | list):
         return Refusal(f"{what} {keys!r} is no list")
-    for key in keys:
-        if type(key) is not bytes or not key:
-            return Refusal(f"{key!r} is no key: a key is bytes, one at least")
-    return None
+    if set(map(type, keys)) <= {bytes} and all(keys):
+        return None
+    wrong = next(key for key in keys if type(key) is not bytes or not key)
+    return Refusal(f"{wrong!r} is no key: a key is bytes, one at least")
 
 
 def _bad_refs(what: str, refs: Any) -> Refusal | None:
     """References are `BlockRef`, as the ledger gave them out."""
+    if type(refs) is BlockRefs:
+        return None
     if not isinstance(refs, tuple | list):
         return Refusal(f"{what} {refs!r} is no list")
     for ref in refs:
-        if type(ref) is not BlockRef or type(ref.block) is not int or type(ref.generation) is not int:
+        if type(ref) is not BlockRef or any(type(part) is not int or abs(part) > LARGEST for part in ref):
             return Refusal(f"{ref!r} is no reference to a block: give the BlockRef that the ledger gave")
     return None
 
 
 def _bad_time(what: str, time: Any) -> Refusal | None:
     """Times are finite: a deadline that never comes would be a wait without end (law L7)."""
-    if isinstance(time, int | float) and abs(time) <= LATEST:
+    if isinstance(time, int | float) and not isinstance(time, bool) and abs(time) <= LATEST:
         return None
     return Refusal(f"the {what} is {time!r}: a time is a finite number of seconds")
 
@@ -75,12 +80,13 @@ def _bad_hit(what: str, hit: Any) -> Refusal | None:
     """A hit is what a lookup gave, unchanged."""
     if type(hit) is not Hit:
         return Refusal(f"{hit!r} is no hit: give what the lookup gave")
-    if any(type(part) is not tuple for part in (hit.blocks, hit.keys, hit.below, hit.pinned)):
+    if any(type(part) is not tuple for part in (hit.keys, hit.below, hit.pinned)):
         return Refusal("a part of the hit is no tuple: give what the lookup gave")
-    if any(type(number) is not int for number in (hit.lease, hit.tokens, *hit.below, *hit.pinned)):
+    if type(hit.blocks) not in (BlockRefs, tuple):
+        return Refusal("the blocks of the hit are no references: give what the lookup gave")
+    if not set(map(type, (hit.lease, hit.tokens, *hit.below, *hit.pinned))) <= {int}:
         return Refusal("a number in the hit is none: give what the lookup gave")
-    places = range(min(len(hit.blocks), len(hit.keys)))
-    if any(place not in places for place in hit.below):
+    if hit.below and not 0 <= min(hit.below) <= max(hit.below) < min(len(hit.blocks), len(hit.keys)):
         return Refusal("the hit names places beyond its blocks: give what the lookup gave")
     refs = _bad_refs("blocks", hit.blocks)
     return _bad_keys("keys", hit.keys) if refs is None else refs
@@ -106,6 +112,14 @@ CHECKS: dict[str, Callable[[str, Any], Refusal | None]] = {
 }
 """What an argument of this name has to be; `Ledger` uses one name for one thing."""
 
+QUICK: dict[str, type] = {
+    **dict.fromkeys(("lease", "number", "step", "rank", "serial", "pool"), int),
+    "blocks": BlockRefs,
+    "into": BlockRefs,
+    "copier": str,
+}
+"""By argument: the type that says it all. An argument of it needs no further look."""
+
 
 def sound_report(report: Any) -> Report | None:
     """The report with failures that can be read, or `None` if it is none. Never raises."""
@@ -113,7 +127,7 @@ def sound_report(report: Any) -> Report | None:
         return None
     if report.outcome not in OUTCOMES or any(type(number) is not int for number in report.token):
         return None
-    if report.failures == ():
+    if type(report.failures) is tuple and not report.failures:
         return report
     failures: Any = report.failures
     listed = failures if isinstance(failures, tuple | list) else (failures,)
@@ -125,7 +139,7 @@ def _sound_failure(failure: Any) -> Failure:
     if type(failure) is Failure and type(failure.line) is int and isinstance(failure.code, int):
         stage, driver, raw, kind, message = (word if type(word) is str else _said(word) for word in failure[2:7])
         return Failure(failure.line, failure.code, stage, driver, raw, kind, message, failure.transient is True)
-    return Failure(-1, int(Code.UNKNOWN), "fetch", message=f"the worker sent what is no failure: {_said(failure)}")
+    return Failure(-1, int(Code.UNKNOWN), "", message=f"the worker sent what is no failure: {_said(failure)}")
 
 
 def _said(value: Any) -> str:

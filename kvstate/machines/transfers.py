@@ -6,28 +6,21 @@ first row. So a refusal changes nothing, and nothing has to be undone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from array import array
+from collections.abc import Container, Iterator
 
 from kvstate.errors import Code
+from kvstate.machines import bulk
+from kvstate.machines.config import DEVICE, MAX_BATCHES
 from kvstate.machines.keybook import NONE
-from kvstate.machines.leases import DEVICE, Leases
-from kvstate.machines.messages import BlockRef
+from kvstate.machines.leases import Leases
+from kvstate.machines.messages import NO_BLOCKS, BlockRef, BlockRefs
 from kvstate.machines.records import Batch, Job, Lease, Load
 from kvstate.machines.tables.block import Event as B
 from kvstate.machines.tables.key import Event as K
 from kvstate.machines.tables.load import Event as L
 from kvstate.machines.tables.offload import Event as O
 from kvstate.machines.verdicts import Dropped, Hit, Refusal, Short, Started, Stored
-
-
-class Line(NamedTuple):
-    """One block of a load: where it comes from, where it goes, and its place in the prefix."""
-
-    place: int
-    src: BlockRef
-    dst: BlockRef
-    key: bytes
 
 
 class Transfers(Leases):
@@ -37,34 +30,57 @@ class Transfers(Leases):
 
     # -- offload -------------------------------------------------------------------------------------------------------
 
-    def offload(self, lease: Lease, refs: Sequence[BlockRef], pool: int, deadline: float) -> Stored | Refusal:
+    def offload(self, lease: Lease, refs: BlockRefs, pool: int, deadline: float) -> Stored | Refusal:
+        """Queue a job for what can be stored and finds room; refused if that is nothing."""
         books = self.books
         if lease.epoch != books.epoch:
             return Refusal(f"lease {lease.id} is from before the reset: it may finish, but not store")
+        dropped: list[Dropped] = []
+        keys = self._all_storable(refs, lease.namespace, pool)
+        if keys is None:
+            refs, keys, dropped = self._storable_ones(refs, lease.namespace, pool)
+        dsts = self._room(pool, len(refs))
+        dropped += [Dropped(ref, f"no room in {books.pools[pool].config.name}") for ref in refs[len(dsts) :]]
+        refs, keys = refs[: len(dsts)], keys[: len(dsts)]
+        if not refs:
+            return Refusal(
+                "nothing to store: " + ("; ".join(f"block {d.ref.block}: {d.reason}" for d in dropped) or "no blocks")
+            )
+        job = self._accept(lease, refs, keys, dsts, pool, deadline)
+        books.queue[job.id] = None
+        self.start_jobs()
+        return Stored(job.id, refs[:], tuple(dropped))  # a copy: the job goes on with its own
+
+    def _all_storable(self, refs: BlockRefs, namespace: str, pool: int) -> tuple[bytes, ...] | None:
+        """The keys under which these blocks can be stored; None unless all of them can, as `_storable` says of one."""
+        books, blocks = self.books, refs.blocks
+        if not books.all_current(refs) or not bulk.distinct(blocks) or not bulk.all_are(books.pool_of, blocks, DEVICE):
+            return None
+        slots = bulk.gather(books.keys.block_key, blocks)
+        space = books.keys.spaces.get((DEVICE, namespace))
+        if NONE in slots or set(map(books.keys.spaces_of.__getitem__, slots)) != {space}:
+            return None
+        keys = tuple(map(books.keys.keys.__getitem__, slots))
+        below = books.keys.index(pool, namespace)
+        if not below.keys().isdisjoint(keys) or not self.ports.block.takes(blocks, B.STORE):
+            return None
+        return keys
+
+    def _storable_ones(
+        self, refs: BlockRefs, namespace: str, pool: int
+    ) -> tuple[BlockRefs, tuple[bytes, ...], list[Dropped]]:
+        """Those of the blocks that can be stored, with their keys, and those that can't, with the reason."""
         wanted: dict[int, tuple[BlockRef, bytes]] = {}
         dropped: list[Dropped] = []
         for ref in refs:
-            key = self._storable(ref, lease.namespace, pool, wanted)
+            key = self._storable(ref, namespace, pool, wanted)
             if isinstance(key, str):
                 dropped.append(Dropped(ref, key))
             else:
                 wanted[ref.block] = (ref, key)
-        dsts = self._room(pool, len(wanted))
-        for ref, _ in tuple(wanted.values())[len(dsts) :]:
-            dropped.append(Dropped(ref, f"no room in {books.pools[pool].config.name}"))
-            del wanted[ref.block]
-        if not wanted:
-            return Refusal(
-                "nothing to store: " + ("; ".join(f"block {d.ref.block}: {d.reason}" for d in dropped) or "no blocks")
-            )
-        job = self._accept(lease, tuple(wanted.values()), tuple(dsts), pool, deadline)
-        books.queue[job.id] = None
-        self.start_jobs()
-        return Stored(job.id, job.refs, tuple(dropped))
+        return BlockRefs.of(ref for ref, _ in wanted.values()), tuple(key for _, key in wanted.values()), dropped
 
-    def _storable(
-        self, ref: BlockRef, namespace: str, pool: int, wanted: dict[int, tuple[BlockRef, bytes]]
-    ) -> bytes | str:
+    def _storable(self, ref: BlockRef, namespace: str, pool: int, wanted: Container[int]) -> bytes | str:
         """The key under which the block can be stored, or the reason why it can't.
 
         The key comes from the ledger, never from the caller: bytes can't be stored under a name that is not theirs.
@@ -89,33 +105,31 @@ class Transfers(Leases):
             return f"it is {self.ports.block.state_of(ref.block)}"
         return key
 
-    def _room(self, pool: int, count: int) -> list[int]:
+    def _room(self, pool: int, count: int) -> array[int]:
         """Reserve as many blocks of the pool as can be had, up to `count`: the front of a prefix is worth most."""
         if not count:
-            return []
+            return NO_BLOCKS
         got = self.take(pool, count)
         if isinstance(got, Short):
             got = self.take(pool, got.free)
-        return [] if isinstance(got, Short) else got
+        return NO_BLOCKS if isinstance(got, Short) else got
 
     def _accept(
-        self, lease: Lease, lines: tuple[tuple[BlockRef, bytes], ...], dsts: tuple[int, ...], pool: int, deadline: float
+        self, lease: Lease, refs: BlockRefs, keys: tuple[bytes, ...], dsts: array[int], pool: int, deadline: float
     ) -> Job:
+        """Write the job down. It writes its keys and holds its blocks from here on, though it may wait in the queue."""
         books, ports = self.books, self.ports
-        refs, keys = tuple(ref for ref, _ in lines), tuple(key for _, key in lines)
-        key_slots = tuple(books.keys.make(pool, lease.namespace, key) for key in keys)
+        key_slots = books.keys.make(pool, lease.namespace, keys)
         job = Job(
-            books.jobs.slot(parts=self.parts_of(len(lines))), books.next_id(), lease.id, pool,
-            tuple(ref.block for ref in refs), dsts, refs, keys, key_slots, max(books.steps, default=0), deadline,
-            books.now,
+            books.jobs.slot(parts=self.parts_of(len(refs))), books.next_id(), lease.id, pool, refs.blocks, dsts, refs,
+            keys, key_slots, max(books.steps, default=0), deadline, books.now,
         )  # fmt: skip
         books.jobs.put(job.slot, job)
         books.job_ids[job.id] = job.slot
-        for ref, dst, slot in zip(refs, dsts, key_slots, strict=True):
-            ports.key.signal(slot, K.BEGIN)
-            books.keys.writers[slot] = job.id
-            ports.block.signal(ref.block, B.STORE)
-            ports.block.signal(dst, B.CLAIM)
+        ports.key.each(key_slots, K.BEGIN)
+        bulk.put(books.keys.writers, key_slots, job.id)
+        ports.block.each(refs.blocks, B.STORE)
+        ports.block.each(dsts, B.CLAIM)
         books.arm(deadline, "offload", "deadline", job.slot)
         return job
 
@@ -124,41 +138,53 @@ class Transfers(Leases):
         return -(-lines // self.books.config.part_blocks) * self.books.config.ranks
 
     def cancel_job(self, job: Job) -> bool:
+        """Call a job off; False if it is ending already."""
         return self.ports.job.ask(job.slot, O.CANCEL)
 
     # -- load ----------------------------------------------------------------------------------------------------------
 
-    def load(self, lease: Lease, hit: Hit, into: Sequence[BlockRef], deadline: float) -> Started | Refusal:
+    def load(self, lease: Lease, hit: Hit, into: BlockRefs, deadline: float) -> Started | Refusal:
+        """Start a load of what lies below, into as many of these blocks as that takes, the first ones."""
         books = self.books
-        lines = self._lines(lease, hit, into)
-        if isinstance(lines, Refusal):
-            return lines
-        size = books.config.batch_blocks
-        chunks: list[list[Line]] = []
-        for line in lines:
-            pool = books.pool_of[line.src.block]
-            if not chunks or len(chunks[-1]) == size or books.pool_of[chunks[-1][0].src.block] != pool:
-                chunks.append([])
-            chunks[-1].append(line)
+        places = array("q", hit.below)
+        srcs = BlockRefs.of(hit.blocks).at(places)
+        keys = tuple(map(hit.keys.__getitem__, places))
+        refused = self._unfit(lease, hit, srcs, keys, into)
+        if refused is not None:
+            return refused
+        into = into[: len(places)]
+        cuts = list(self._cuts(srcs.blocks))
+        if len(cuts) > MAX_BATCHES + len(books.pools):
+            return Refusal(f"the hit changes its tier so often that it makes {len(cuts)} batches; look up fewer keys")
         load = Load(
-            books.loads.slot(batches=len(chunks)), books.next_id(), lease.id, lease.namespace,
-            tuple(line.place for line in lines), len(hit.blocks), deadline, books.now,
+            books.loads.slot(batches=len(cuts)), books.next_id(), lease.id, lease.namespace, places, len(hit.blocks),
+            deadline, books.now,
         )  # fmt: skip
         books.loads.put(load.slot, load)
         books.load_ids[load.id] = load.slot
         lease.loads.append(load.slot)
-        for index, chunk in enumerate(chunks):
-            self._batch(lease, load, index, chunk)
-        for line in lines:
-            self.ports.block.signal(line.dst.block, B.CLAIM)
+        for index, lines in enumerate(cuts):
+            self._batch(lease, load, index, srcs[lines], into.blocks[lines], keys[lines])
+        self.ports.block.each(into.blocks, B.CLAIM)
         books.arm(deadline, "load", "deadline", load.slot)
         books.arm(deadline + books.config.grace, "load", "lapse", load.slot)
         self.ports.load.signal(load.slot, L.START)
-        return Started(load.id, len(chunks))
+        return Started(load.id, len(cuts))
 
-    def _lines(self, lease: Lease, hit: Hit, into: Sequence[BlockRef]) -> list[Line] | Refusal:
-        """Pair what has to be loaded with where it goes; or say which of it does not fit."""
-        books = self.books
+    def _cuts(self, blocks: array[int]) -> Iterator[slice]:
+        """The lines of each batch: so many at most, and all from one pool."""
+        size, start = max(self.books.config.batch_blocks, -(-len(blocks) // MAX_BATCHES)), 0
+        pools = bulk.gather(self.books.pool_of, blocks).tobytes()
+        while start < len(pools):
+            end = len(pools) - len(pools[start:].lstrip(pools[start : start + 1]))
+            for begin in range(start, end, size):
+                yield slice(begin, min(begin + size, end))
+            start = end
+
+    def _unfit(
+        self, lease: Lease, hit: Hit, srcs: BlockRefs, keys: tuple[bytes, ...], into: BlockRefs
+    ) -> Refusal | None:
+        """Why this hit can't be loaded into these blocks; None if it can."""
         if hit.lease != lease.id:
             return Refusal(f"the hit was pinned for lease {hit.lease}, not for lease {lease.id}")
         if lease.steps:
@@ -167,44 +193,65 @@ class Transfers(Leases):
             return Refusal("nothing to load: the whole hit is on the device")
         if len(into) < len(hit.below):
             return Refusal(f"{len(hit.below)} blocks to load and {len(into)} to load them into")
-        lines: dict[int, Line] = {}
-        taken: set[int] = set()
-        for place, dst in zip(hit.below, into, strict=False):
-            src = hit.blocks[place]
-            if src.block in lines:
-                return Refusal(f"block {src.block} is listed twice in the hit; a block is loaded once")
-            if not books.current(src) or lease.pins.get(src.block) != NONE:
-                return Refusal(f"block {src.block} gen {src.generation} is not pinned for lease {lease.id} any more")
-            if dst.block in taken:
-                return Refusal(f"block {dst.block} is listed twice; a block is filled once")
-            if lease.owned.get(dst.block) != dst.generation:
-                return Refusal(
-                    f"block {dst.block} gen {dst.generation} is no destination: lease {lease.id} does not own it"
-                )
-            if not self.ports.block.choose(dst.block, B.CLAIM):
-                return Refusal(f"block {dst.block} is {self.ports.block.state_of(dst.block)} and can't be loaded into")
-            taken.add(dst.block)
-            lines[src.block] = Line(place, src, dst, hit.keys[place])
-        return list(lines.values())
+        refused = self._unfit_srcs(lease, srcs, keys)
+        return self._unfit_dsts(lease, into[: len(hit.below)]) if refused is None else refused
 
-    def _batch(self, lease: Lease, load: Load, index: int, lines: list[Line]) -> None:
+    def _unfit_srcs(self, lease: Lease, srcs: BlockRefs, keys: tuple[bytes, ...]) -> Refusal | None:
+        books, pins = self.books, lease.pins
+        if not bulk.distinct(srcs.blocks):
+            twice = next(block for block in srcs.blocks if srcs.blocks.count(block) > 1)
+            return Refusal(f"block {twice} is listed twice in the hit; a block is loaded once")
+        if not books.all_current(srcs) or set(map(pins.get, srcs.blocks)) != {NONE}:
+            gone = next(ref for ref in srcs if not books.current(ref) or pins.get(ref.block) != NONE)
+            return Refusal(f"block {gone.block} gen {gone.generation} is not pinned for lease {lease.id} any more")
+        slots = bulk.gather(books.keys.block_key, srcs.blocks)
+        if NONE not in slots and tuple(map(books.keys.keys.__getitem__, slots)) == keys:
+            return None
+        for block, slot, key in zip(srcs.blocks, slots, keys, strict=True):
+            if slot != NONE and books.keys.keys[slot] != key:  # of one that was condemned meanwhile nothing is known
+                return Refusal(f"block {block} is not named by key {key.hex()}: give what the lookup gave")
+        return None
+
+    def _unfit_dsts(self, lease: Lease, into: BlockRefs) -> Refusal | None:
+        port = self.ports.block
+        stranger = self.books.stranger(lease, into)
+        if stranger is not None:
+            return Refusal(
+                f"block {stranger.block} gen {stranger.generation} is no destination: lease {lease.id} does not own it"
+            )
+        if not bulk.distinct(into.blocks):
+            twice = next(block for block in into.blocks if into.blocks.count(block) > 1)
+            return Refusal(f"block {twice} is listed twice; a block is filled once")
+        if not port.takes(into.blocks, B.CLAIM):
+            block = next(block for block in into.blocks if not port.choose(block, B.CLAIM))
+            return Refusal(f"block {block} is {port.state_of(block)} and can't be loaded into")
+        return None
+
+    def _batch(
+        self, lease: Lease, load: Load, index: int, srcs: BlockRefs, dsts: array[int], keys: tuple[bytes, ...]
+    ) -> None:
         books = self.books
-        keys = tuple(line.key for line in lines)
         batch = Batch(
-            books.batches.slot(parts=self.parts_of(len(lines))), books.next_id(), load.slot, index,
-            books.pool_of[lines[0].src.block], tuple(line.src.block for line in lines),
-            tuple(line.dst.block for line in lines), tuple(line.src for line in lines), keys, lease.epoch, books.now,
+            books.batches.slot(parts=self.parts_of(len(keys))), books.next_id(), load.slot, index,
+            books.pool_of[srcs.blocks[0]], srcs.blocks, dsts, srcs, keys, keys, lease.epoch, books.now,
         )  # fmt: skip
         books.batches.put(batch.slot, batch)
         load.batches.append(batch.slot)
         load.live.append(batch.slot)
-        for line in lines:
-            lease.pins[line.src.block] = batch.slot
-            books.loading.setdefault((lease.namespace, line.key), batch.slot)
+        lease.pins.update(dict.fromkeys(srcs.blocks, batch.slot))
+        if lease.epoch != books.epoch:  # what it loads will not be published, so nobody is told to wait for it
+            batch.awaited = ()
+            return
+        loading = books.loading.setdefault(lease.namespace, {})
+        if not loading or loading.keys().isdisjoint(keys):
+            loading.update(dict.fromkeys(keys, batch.slot))
+        else:
+            for key in keys:
+                loading.setdefault(key, batch.slot)
 
     def cancel_load(self, load: Load) -> bool:
-        """A load is called off by letting its deadline pass now: what can't be had in time is computed."""
-        if not self.ports.load.choose(load.slot, L.ABORT):  # it has been told
+        """Call a load off by letting its deadline pass now; False if its verdict was told."""
+        if not self.ports.load.choose(load.slot, L.ABORT):
             return False
         load.ended_by = Code.CANCELLED
         self.ports.load.signal(load.slot, L.DEADLINE)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
 from kvstate.errors import KVError
-from kvstate.machines.messages import BlockRef
+from kvstate.machines.messages import BlockRef, BlockRefs
 
 
 class Ending(StrEnum):
@@ -30,6 +31,7 @@ class LoadVerdict(NamedTuple):
     load: int
     lease: int
     ending: Ending
+    """Proceed, recompute or aborted."""
     tokens: int
     blocks: int
     """`tokens` in blocks."""
@@ -38,6 +40,7 @@ class LoadVerdict(NamedTuple):
     left: tuple[int, ...]
     """Destination blocks that the lease has left, since a copy may still write them."""
     errors: tuple[KVError, ...]
+    """Why, if it was to recompute: every failure, batch by batch, or what ended the wait; else empty."""
 
 
 class JobVerdict(NamedTuple):
@@ -46,9 +49,11 @@ class JobVerdict(NamedTuple):
     job: int
     lease: int
     ending: Ending
+    """Committed, failed or cancelled."""
     keys: tuple[bytes, ...]
     """What is stored, if it was committed."""
     errors: tuple[KVError, ...]
+    """Why, if it failed; else empty."""
 
 
 class Settlement(NamedTuple):
@@ -61,18 +66,22 @@ class Fatal(NamedTuple):
     """A broken invariant. The ledger is poisoned: it frees nothing and takes no further request."""
 
     law: str
+    """What was refused (`block.write_end`: machine and event), `device`, or `INTERNAL` for a fault in the code."""
     sentence: str
+    """What was found, with the values."""
     dump: tuple[str, ...] = ()
     """What was under way, a sentence each: leases, jobs, loads, parts, and what each pool held."""
 
 
 Verdict = LoadVerdict | JobVerdict | Settlement | Fatal
+"""What `take_verdicts` gives."""
 
 
 class Refusal(NamedTuple):
     """A request that was not granted and changed nothing. It is false in a condition."""
 
     reason: str
+    """One sentence."""
 
     def __bool__(self) -> bool:
         return False
@@ -82,6 +91,7 @@ class Short(NamedTuple):
     """Not enough blocks: what could be had at once, and what will come without anybody's doing."""
 
     wanted: int
+    """How many were asked for; this and the rest are counts of blocks of that pool."""
     free: int
     """Free, or cached and evictable."""
     draining: int
@@ -98,7 +108,7 @@ class Hit:
     """The longest prefix of `keys` that is cached, pinned for the lease. Falsy when it is empty or pending."""
 
     lease: int
-    blocks: tuple[BlockRef, ...]
+    blocks: Sequence[BlockRef]
     """Position by position, in whatever tier the bytes are."""
     keys: tuple[bytes, ...]
     below: tuple[int, ...]
@@ -116,24 +126,24 @@ class Hit:
 class Grant(NamedTuple):
     """Blocks that the lease owns now, open for the engine to write."""
 
-    blocks: tuple[BlockRef, ...]
+    blocks: BlockRefs
 
     def __bool__(self) -> bool:
         return True
 
 
 class Dropped(NamedTuple):
-    """A line that an offload did not take, and why."""
+    """A line that an offload did not take: the block `ref`, and the `reason` in a few words."""
 
     ref: BlockRef
     reason: str
 
 
 class Stored(NamedTuple):
-    """An offload was accepted: the job, the lines in it, and the lines that were left out."""
+    """An offload was accepted: the job, the blocks `refs` in it, and the lines that were `dropped`."""
 
     job: int
-    refs: tuple[BlockRef, ...]
+    refs: BlockRefs
     dropped: tuple[Dropped, ...]
 
 
@@ -142,6 +152,7 @@ class Started(NamedTuple):
 
     load: int
     batches: int
+    """Into how many it was cut; each commits all its blocks or none."""
 
 
 class Closed(NamedTuple):

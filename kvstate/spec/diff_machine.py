@@ -21,6 +21,8 @@ AFFECTED: dict[EventKind, Who] = {"request": "embedders", "report": "workers", "
 def machine_changes(old: Machine, new: Machine, implies: Implies) -> Iterator[Change]:
     """All changes of one machine, part by part in the order of the file."""
     name = old.name
+    if old.many != new.many:
+        yield Change(name, "words", "many: whether there are forms for many records")
     if (old.title, old.doc) != (new.title, new.doc):
         yield Change(name, "words", "title or doc")
     if old.initial != new.initial:

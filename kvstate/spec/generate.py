@@ -21,19 +21,33 @@ from pathlib import Path
 from kvstate.errors.generate import render_errors
 from kvstate.spec.loader import load_spec
 from kvstate.spec.model import Spec
-from kvstate.spec.print_table import HEADER, class_name, print_table, quoted, tuple_lines
+from kvstate.spec.print_table import (
+    HEADER,
+    class_name,
+    print_many,
+    print_table,
+    quoted,
+    tuple_lines,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
+"""The checkout. An installed package prints nothing."""
 TABLES = Path("kvstate/machines/tables")
+"""Where the tables are, from `ROOT`."""
 
 
 def render(spec: Spec) -> dict[str, str]:
-    """The package of tables: file name -> text. The same spec gives the same text, byte for byte."""
-    taken = {"coupling", "__init__"} & {machine.name for machine in spec.machines}
+    """The package of tables: file name -> text. The same spec gives the same text, byte for byte.
+
+    Errors: `ValueError` where a machine has a name that the package needs, or can't be a table.
+    """
+    many = {f"{machine.name}_many" for machine in spec.machines if machine.many}
+    taken = {"coupling", "__init__", *many} & {machine.name for machine in spec.machines}
     if taken:
         raise ValueError(f"no machine may be called {taken.pop()!r}: the tables have a module of that name")
     tables = {f"{machine.name}.py": print_table(machine) for machine in spec.machines}
-    return {"__init__.py": _package(spec), "coupling.py": _coupling(spec), **tables}
+    more = {f"{machine.name}_many.py": print_many(machine) for machine in spec.machines if machine.many}
+    return {"__init__.py": _package(spec), "coupling.py": _coupling(spec), **tables, **more}
 
 
 def _package(spec: Spec) -> str:
@@ -48,10 +62,12 @@ def _package(spec: Spec) -> str:
         *(f"from kvstate.machines.tables.{machine.name} import {class_name(machine)}" for machine in machines),
         "",
         f'SPEC_VERSION = "{spec.version}"',
+        '"""The version of the data that these tables were printed from."""',
         "",
         "TABLES: dict[str, type[Table]] = {",
         *(f'    "{machine.name}": {class_name(machine)},' for machine in spec.machines),
         "}",
+        '"""For each machine, by name: the class that keeps all of its records."""',
     ]
     return "\n".join(lines) + "\n"
 

@@ -33,11 +33,12 @@ __all__ = ["SpecError", "SpecErrors", "load_machine", "load_spec"]
 
 COUPLING_FILE = "coupling.toml"
 VERSION_FILE = "VERSION"
+"""`COUPLING_FILE` and this stand beside the machine files."""
 
 RESERVED = frozenset({"state", "name", "columns", "add", "extend", "renew", "choose", "fire", "copy", "slot", "event"})
 """Names that a table has already; a variable becomes an attribute beside them."""
 
-_MACHINE_KEYS = ("machine", "title", "doc", "initial", "invariant", "params", "vars", "states", "events", "row")
+_MACHINE_KEYS = ("machine", "title", "doc", "initial", "many", "invariant", "params", "vars", "states", "events", "row")
 _ROW_KEYS = ("id", "from", "event", "when", "to", "set", "effects", "why")
 
 
@@ -116,16 +117,16 @@ def _machine(path: Path, data: Mapping[str, Any]) -> Machine:
         Event(event, _kind(entry), entry.text("doc"))
         for event, entry in top.named("events", "event", ("kind", "doc"), required=True)
     )
-    initial = top.word("initial")
-    if initial:
+    if initial := top.word("initial"):
         top.known(initial, "state", (state.name for state in states))
     rows = tuple(
         _row(number, row, problems, states, events, variables, types)
         for number, row in enumerate(top.tables("row", required=True), 1)
     )
-    machine = Machine(
-        name, top.text("title"), top.text("doc"), initial, variables, params, states, events, rows, file=path.name
-    )
+    if (many := top.flag("many", False)) and any(var.initial is None for var in variables):
+        top.complain("many", 'a machine with "many" has no variables that are given at birth')
+    title, doc = top.text("title"), top.text("doc")
+    machine = Machine(name, title, doc, initial, variables, params, states, events, rows, many, path.name)
     problems.raise_if_any()
     return machine
 

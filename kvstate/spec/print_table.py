@@ -1,34 +1,81 @@
 """The module of one machine, as text: `kvstate/machines/tables/<machine>.py`.
 
-A module is, from top to bottom: the enums of states and events; a function for each (state, event) that has to look at
-guards; a function for each row that changes something; CELLS, the whole machine at a glance (which row answers which
-event in which state); BY_ROW, what each changes and its effects; and the class, whose `fire` is a lookup in CELLS, at
-most one call for the guards and at most one for the changes.
+A module is, from top to bottom: the enums of states and events; two functions for each (state, event) that has to look
+at guards, one that chooses and one that fires; a function for each row; CELLS, the whole machine at a glance (which row
+answers which event in which state); BY_ROW, what each changes and its effects; and the class, whose `fire` is one
+lookup and one call. A machine whose records come in numbers (none of its variables is given at birth) gets the forms
+for many records, too: see `print_rows`, which prints everything that belongs to one row or one cell.
 """
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from itertools import product
+from collections.abc import Iterable, Sequence
 
 from kvstate.machines.columns_base import Columns
-from kvstate.spec import expr
-from kvstate.spec.expr import Expr
 from kvstate.spec.model import Machine, Row
+from kvstate.spec.print_rows import WIDTH, RowPrinter
 
-WIDTH = 120
-HEADER = "# Generated from {} by `make tables`; do not edit."
-TYPECODES = {"int": "q", "bool": "B"}
 MAX_STATES = 256
-MAX_FLAGS = 8
-RESERVED = frozenset({*dir(Columns), "state", "choose", "fire"})
+"""What fits into a byte of the column of states."""
+HEADER = "# Generated from {} by `make tables`; do not edit."
+"""The first line of a generated file."""
+TYPECODES = {"int": "q", "bool": "B"}
+"""The kind of array that a variable is kept in, by the variable's type."""
+FORMS = "many.ARCS, many.NUMBERS, many.CASES, many.GUARDS, tuple(CHANGES.values())"
+MANY = f"    MANY: ClassVar[Many | None] = Many({FORMS})"
+FIRE_DOC = '"""For each cell: what fires it."""'
+"""Lines of a module: `MANY` holds what the module beside it (`FORMS`) offers, `FIRE_DOC` tells FIRE."""
+RESERVED = frozenset({*dir(Columns), "state", "choose", "fire", "each", "arcs", "slots", "now"})
+"""No variable may be called so: a table or a loop of its functions has that name already."""
 
 
 def print_table(machine: Machine) -> str:
-    """The whole module. Raises ValueError where a machine can't be a table."""
+    """The whole module. Errors: `ValueError` for a machine that can't be a table."""
     return "\n".join(_Printer(machine).module()) + "\n"
+
+
+def print_many(machine: Machine) -> str:
+    """The module with the forms for many records, for a machine whose records come in numbers."""
+    rows = RowPrinter(machine, class_name(machine))
+    table = class_name(machine)
+    lines = [
+        HEADER.format(f"spec/{machine.name}.toml"),
+        _docstring(f"{machine.title}: the same rows for many records at a time"),
+        "",
+        "from __future__ import annotations",
+        "",
+        "from collections.abc import Callable, Iterable, Mapping",
+        "from typing import TYPE_CHECKING, Any",
+        "",
+        "if TYPE_CHECKING:",
+        f"    from kvstate.machines.tables.{machine.name} import {table}",
+        *(line for event in rows.events for line in rows.each(event)),
+        "",
+        "",
+        f"EACH: tuple[Callable[[{table}, Iterable[int]], list[int]], ...] = (",
+        *(f"    _each_{event}," for event in rows.events),
+        ")",
+        '"""For each event: what fires it on one slot after the other, and returns the arcs that were gone."""',
+        "",
+        "ARCS: tuple[tuple[int, int, int], ...] = (",
+        *(f"    {line}" for line in rows.arc_lines()),
+        ")",
+        '"""What a row does from one state is an arc: row, state before, state after."""',
+        "",
+        "NUMBERS = {arc[:2]: number for number, arc in enumerate(ARCS)}",
+        '"""The number of each arc, by row and state before."""',
+        "",
+        "CASES: Mapping[tuple[int, int], tuple[int, ...]] = {",
+        *(f"    {line}" for line in rows.case_lines()),
+        "}",
+        '"""For each state and event that any row answers: these rows."""',
+        "",
+        "GUARDS: tuple[Callable[[Any, Any], Any] | None, ...] = (",
+        *(f"    {line}" for line in rows.wide_lines()),
+        ")",
+        '"""For each row: its guard over whole columns, None where it has none."""',
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def class_name(machine: Machine) -> str:
@@ -49,6 +96,12 @@ def tuple_lines(head: str, items: Sequence[str], indent: str = "", *, broken: bo
     return [f"{indent}{head}(", *(f"{indent}    {item}," for item in items), f"{indent})"]
 
 
+def broken_at_need(head: str, inside: str, tail: str) -> list[str]:
+    """The three on one line where they fit, else on three."""
+    line = f"{head}{inside}{tail}"
+    return [line] if len(line) <= WIDTH else [head, f"    {inside}", tail]
+
+
 def _inside(items: Sequence[str]) -> str:
     return f"{items[0]}," if len(items) == 1 else ", ".join(items)
 
@@ -58,81 +111,50 @@ def _docstring(text: str) -> str:
     return f'"""{text}{"" if text.endswith((".", "?", "!")) else "."}"""'
 
 
-def _condition(guard: Expr, rename: Callable[[str], str]) -> list[str]:
-    """`if guard:`, broken at its outermost `and` or `or` where it is too long for a line."""
-    line = f"    if {guard.python(rename)}:"
-    node = guard.node
-    if len(line) <= WIDTH or not isinstance(node, expr.Logic):
-        return [line]
-    parts = []
-    for arg in node.args:
-        text = expr.of_node(arg).python(rename)
-        binds_tighter = not isinstance(arg, expr.Logic) or (node.op, arg.op) == ("or", "and")
-        parts.append(text if binds_tighter else f"({text})")
-    return ["    if (", f"        {parts[0]}", *(f"        {node.op} {part}" for part in parts[1:]), "    ):"]
-
-
-def _one_always_holds(rows: Sequence[Row]) -> bool:
-    """Do the guards leave nothing over, whatever the values? Told only where flags alone are asked, by trying all."""
-    nodes = [node for row in rows for node in expr.walk(row.when.node)]
-    names = {node.name: node.type for node in nodes if isinstance(node, expr.Name)}
-    if any(row.when.is_true for row in rows):
-        return True
-    if "int" in names.values() or len(names) > MAX_FLAGS:
-        return False
-    cases = [dict(zip(names, values, strict=True)) for values in product((False, True), repeat=len(names))]
-    return all(any(row.when.evaluate(case) for row in rows) for case in cases)
-
-
-class _Printer:
+class _Printer(RowPrinter):
     """Prints the parts of a module; each method gives its lines."""
 
     def __init__(self, machine: Machine) -> None:
-        self.machine = machine
-        self.table = class_name(machine)
-        self.params = [param.name for param in machine.params]
+        super().__init__(machine, class_name(machine))
         self.columns = [("state", "B"), *((var.name, TYPECODES[var.type]) for var in machine.vars)]
-        self.states = [state.name for state in machine.states]
-        self.events = [event.name for event in machine.events]
-        self.number = {row.id: number for number, row in enumerate(machine.rows)}
-        self.taken: set[str] = set()
-        self.row_function = {row.id: self.unique(row.id) for row in machine.rows if self.changes(row)}
-        self.guards: dict[tuple[str, ...], str] = {}
+        self.guards: dict[tuple[str, ...], tuple[str, str]] = {}
+        """For the rows of a cell: the function that chooses, and the one that fires."""
         self.guard_lines: list[str] = []
         self.cells = self.look_up()
+        first = [rows[0].id for state in self.states for event in self.events if (rows := machine.cell(state, event))]
+        unguarded = {row.id for row in machine.rows if row.when.is_true and row.id in first}
+        self.alone = [row for row in machine.rows if machine.many or row.id in unguarded]
+        """The rows that have a function of their own; the others are fired where their guards are asked."""
         for name in [name for name, _ in self.columns[1:]] + self.params:
             if name in RESERVED:
                 raise ValueError(f"{machine.name}: no variable may be called {name!r}; a table has that name already")
         if len(self.states) > MAX_STATES:
             raise ValueError(f"{machine.name}: {len(self.states)} states; the column for them is made of bytes")
 
-    def unique(self, wish: str) -> str:
-        """The name of a function: close to `wish`, no other's."""
-        name = "_" + re.sub(r"\W", "_", wish)
-        while name in self.taken:
-            name += "_"
-        self.taken.add(name)
-        return name
-
     def module(self) -> list[str]:
         machine = self.machine
         return [
             HEADER.format(f"spec/{machine.name}.toml"),
-            "# ruff: noqa: N802 - the function of a row is called as the row is",
+            "# ruff: noqa: ARG001, N802 - all functions of rows are called alike, and as the row is",
             _docstring(machine.title),
             "",
             "from __future__ import annotations",
             "",
             "from array import array",
-            "from collections.abc import Callable",
+            f"from collections.abc import Callable{', Iterable' if self.machine.many else ''}",
             "from enum import IntEnum",
             "from typing import ClassVar",
             "",
             "from kvstate.machines.columns_base import Columns",
-            "from kvstate.machines.table import REFUSED",
+            f"from kvstate.machines.table import REFUSED{', Many' if self.machine.many else ''}",
+            *([f"from kvstate.machines.tables import {self.machine.name}_many as many"] if self.machine.many else []),
             *self.enums(),
+            "",
+            "",
+            f"def _refuse(t: {self.table}, i: int) -> int:",
+            "    return REFUSED",
             *self.guard_lines,
-            *(line for row in machine.rows for line in self.apply(row)),
+            *(line for row in self.alone for line in self.row(row)),
             "",
             "",
             *self.cells,
@@ -147,9 +169,10 @@ class _Printer:
         ]
 
     def enums(self) -> list[str]:
-        lines = ["", "", "class State(IntEnum):"]
+        told = f'`spec/{self.machine.name}.toml` says what each means."""'
+        lines = ["", "", "class State(IntEnum):", f'    """Where a record can be; {told}', ""]
         lines += [f"    {state.upper()} = {number}" for number, state in enumerate(self.states)]
-        lines += ["", "", "class Event(IntEnum):"]
+        lines += ["", "", "class Event(IntEnum):", f'    """What can happen to a record; {told}', ""]
         for number, event in enumerate(self.machine.events):
             lines.append(f"    {event.name.upper()} = {number}  # {event.kind}")
         return lines
@@ -172,64 +195,42 @@ class _Printer:
             return "REFUSED"
         if rows[0].when.is_true:
             return str(self.number[rows[0].id])
-        unguarded = next((number for number, row in enumerate(rows) if row.when.is_true), len(rows))
-        rows = rows[: unguarded + 1]  # no row behind an unguarded one is ever reached
+        rows = self.reached(rows)
         ids = tuple(row.id for row in rows)
-        if ids not in self.guards:  # equal cells share one function, which is named by the first of them
-            self.guards[ids] = self.unique(f"{state}_{event}")
-            self.guard_lines += self.guard(self.guards[ids], rows)
-        return self.guards[ids]
-
-    def read(self, name: str) -> str:
-        """How a function of (t, i) reads a variable or a param."""
-        return f"t.{name}" if name in self.params else f"t.{name}[i]"
-
-    def guard(self, name: str, rows: Sequence[Row]) -> list[str]:
-        """A function that returns the first of `rows` whose guard holds. What is read twice is read once."""
-        asked, otherwise = list(rows), "REFUSED"
-        if _one_always_holds(rows):
-            last = asked.pop()
-            otherwise = f"{self.number[last.id]}  # {last.id}: {last.when.source}"
-        nodes = [node for row in asked for node in expr.walk(row.when.node)]
-        uses = Counter(node.name for node in nodes if isinstance(node, expr.Name))
-        local = {name: f"{name}_" if name in ("t", "i") else name for name in sorted(uses) if uses[name] > 1}
-        lines = ["", "", f"def {name}(t: {self.table}, i: int) -> int:"]
-        lines += [f"    {new} = {self.read(old)}" for old, new in local.items()]
-        for row in asked:
-            lines += _condition(row.when, lambda word: local.get(word) or self.read(word))
-            lines.append(f"        return {self.number[row.id]}  # {row.id}")
-        return [*lines, f"    return {otherwise}"]
-
-    def changes(self, row: Row) -> list[str]:
-        """The statements of a row. Where a right side reads what another writes, all are read before any is written."""
-        lefts = [f"t.{var}[i]" for var, _ in row.sets]
-        rights = [right.python(self.read) for _, right in row.sets]
-        written = {var for var, _ in row.sets}
-        if any(right.names & (written - {var}) for var, right in row.sets):
-            lines = [f"{', '.join(lefts)} = {', '.join(rights)}"]
-        else:
-            lines = [f"{left} = {right}" for left, right in zip(lefts, rights, strict=True)]
-        if row.to is not None and row.sources != (row.to,):
-            lines.append(f"t.state[i] = {self.states.index(row.to)}  # {row.to}")
-        return lines
-
-    def apply(self, row: Row) -> list[str]:
-        if row.id not in self.row_function:
-            return []
-        head = f"def {self.row_function[row.id]}(t: {self.table}, i: int) -> None:"
-        return ["", "", head, *(f"    {line}" for line in self.changes(row))]
+        if ids not in self.guards:  # equal cells share their functions, which are named by the first of them
+            self.guards[ids] = (self.unique(f"{state}_{event}"), self.unique(f"fire_{state}_{event}"))
+            self.guard_lines += self.choosing(self.guards[ids][0], rows)
+            self.guard_lines += self.firing(self.guards[ids][1], rows)
+        return self.guards[ids][0]
 
     def by_row(self) -> list[str]:
-        lines = [f"BY_ROW: tuple[tuple[str, Callable[[{self.table}, int], None] | None, tuple[str, ...]], ...] = ("]
-        for row in self.machine.rows:
-            change = self.row_function.get(row.id, "None")
-            lines.append(f'    ("{row.id}", {change}, ({_inside(quoted(row.effects))})),')
+        kind = f"Callable[[{self.table}, int], int]"
+        lines = [
+            "BY_ROW: tuple[tuple[str, tuple[str, ...]], ...] = (",
+            *(f'    ("{row.id}", ({_inside(quoted(row.effects))})),' for row in self.machine.rows),
+            ")",
+            '"""For each row: its id, and its effects, in order."""',
+            "",
+            f"CHANGES: dict[int, {kind}] = {{",
+            *(f"    {self.number[row.id]}: {self.row_function[row.id]}," for row in self.alone),
+            "}",
+            '"""For a row that is fired without a look at its guard: what makes its changes."""',
+            "",
+        ]
+        fire = "_refuse if cell == REFUSED else CHANGES[cell] for cell in CELLS"
+        if not self.guards:
+            return [*lines, *broken_at_need(f"FIRE: tuple[{kind}, ...] = tuple(", fire, ")"), FIRE_DOC]
         return [
             *lines,
-            ")",
-            '"""For each row: its id, what it changes (None where it changes nothing), and its effects, in order."""',
+            f"GUARDED: dict[{kind}, {kind}] = {{",
+            *(f"    {chooses}: {fires}," for chooses, fires in self.guards.values()),
+            "}",
+            '"""For what chooses a row: what chooses and fires it."""',
             "",
-            "APPLY = tuple(change for _, change, _ in BY_ROW)",
+            *broken_at_need(
+                f"FIRE: tuple[{kind}, ...] = tuple(", f"GUARDED[cell] if not isinstance(cell, int) else {fire}", ")"
+            ),
+            FIRE_DOC,
         ]
 
     def table_class(self) -> list[str]:
@@ -255,8 +256,9 @@ class _Printer:
             "    EVENTS = tuple(event.name.lower() for event in Event)",
             *(line for name, items in constants.items() for line in tuple_lines(f"{name}{typed}", items, "    ")),
             *tuple_lines("FIRST: ClassVar[tuple[int, ...]] = ", first, "    "),
-            "    ROWS = tuple(row_id for row_id, _, _ in BY_ROW)",
-            "    EFFECTS = tuple(effects for _, _, effects in BY_ROW)",
+            *([MANY] if self.machine.many else []),
+            "    ROWS = tuple(row_id for row_id, _ in BY_ROW)",
+            "    EFFECTS = tuple(effects for _, effects in BY_ROW)",
             f"    HOME = frozenset({{{home}}})" if home else "    HOME: ClassVar[frozenset[int]] = frozenset()",
             f"    INITIAL = {self.states.index(machine.initial)}",
         ]
@@ -271,9 +273,16 @@ class _Printer:
         ]
 
     def methods(self) -> list[str]:
-        find = [f"        row = CELLS[self.state[slot] * {len(self.events)} + event]"]
+        cell = f"[self.state[slot] * {len(self.events)} + event]"
+        find = [f"        row = CELLS{cell}"]
         if self.guards:
             find += ["        if not isinstance(row, int):", "            row = row(self, slot)"]
+        each = [
+            "",
+            "    def each(self, slots: Iterable[int], event: int) -> list[int]:",
+            '        """Fire `event` on one slot after the other up to the first that refuses; returns the arcs."""',
+            "        return many.EACH[event](self, slots)",
+        ]
         return [
             "",
             "    def choose(self, slot: int, event: int) -> int:",
@@ -283,10 +292,6 @@ class _Printer:
             "",
             "    def fire(self, slot: int, event: int) -> int:",
             '        """Fire the row that answers `event` and return it, or return REFUSED and change nothing."""',
-            *find,
-            "        if row >= 0:",
-            "            change = APPLY[row]",
-            "            if change is not None:",
-            "                change(self, slot)",
-            "        return row",
+            f"        return FIRE{cell}(self, slot)",
+            *(each if self.machine.many else []),
         ]

@@ -131,12 +131,12 @@ class Rig:
         assert isinstance(lease, int)
         return lease
 
-    def allocate(self, lease: int, count: int) -> tuple[BlockRef, ...]:
+    def allocate(self, lease: int, count: int) -> Sequence[BlockRef]:
         grant = self.ledger.allocate(lease, count)
         assert isinstance(grant, Grant), grant
         return grant.blocks
 
-    def sealed(self, *numbers: int, space: str = SPACE) -> tuple[int, tuple[BlockRef, ...]]:
+    def sealed(self, *numbers: int, space: str = SPACE) -> tuple[int, Sequence[BlockRef]]:
         """A lease with sealed, published blocks of these keys."""
         lease = self.open(space)
         refs = self.allocate(lease, len(numbers))
@@ -169,7 +169,7 @@ class Rig:
         self.allocate(lease, short.free)  # type: ignore[union-attr]
         self.ledger.finish(lease)
 
-    def load(self, lease: int, hit: Hit, *, deadline: float = 10.0) -> tuple[int, tuple[BlockRef, ...]]:
+    def load(self, lease: int, hit: Hit, *, deadline: float = 10.0) -> tuple[int, Sequence[BlockRef]]:
         into = self.allocate(lease, len(hit.below))
         started = self.ledger.load(lease, hit, into, deadline=deadline)
         assert isinstance(started, Started), started

@@ -80,7 +80,7 @@ def orphan(books: Any) -> None:
 PLANTS: dict[str, tuple[Callable[[Rig], None], list[str]]] = {
     "owners": (put("block", "owners", 0, 2), ["L8.recount: block 0 has owners 2, the records say 1"]),
     "an owner": (
-        do(lambda books: books.leases[min(books.leases)].owned.pop(0)),
+        do(lambda books: books.leases[min(books.leases)].own.pop(0)),
         ["L8.recount: block 0 has owners 1, the records say 0"],
     ),
     "a pin": (
@@ -114,7 +114,7 @@ PLANTS: dict[str, tuple[Callable[[Rig], None], list[str]]] = {
         ],
     ),
     "a free block": (
-        do(lambda books: books.pools[0].free.clear()),
+        do(lambda books: books.pools[0].free.pop()),
         ["L8.balance: the free list of device has 0 entries, 1 blocks are free"],
     ),
     "twice free": (
@@ -122,7 +122,7 @@ PLANTS: dict[str, tuple[Callable[[Rig], None], list[str]]] = {
         ["L8.balance: the free list of device has 2 entries, 1 blocks are free"],
     ),
     "evictable": (
-        do(lambda books: books.pools[1].evictable.taken(4)),
+        do(lambda books: books.pools[1].evictable.taken([4])),
         ["L8.balance: host may evict 0 blocks, 1 are cached"],
     ),
     "unpublished": (

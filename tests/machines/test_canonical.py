@@ -13,6 +13,7 @@ import pytest
 
 from kvstate.errors import Code
 from kvstate.machines.canonical import canonical
+from kvstate.machines.keybook import Space
 from kvstate.machines.messages import Token, Work
 from kvstate.machines.tables.key import State as K
 from kvstate.machines.tables.service import State as Service
@@ -71,9 +72,16 @@ def swap_timers(books: Any) -> None:
     books.timers[books.timers.index(second)] = second._replace(order=first.order)
 
 
-def rotate(mapping: Any) -> None:
-    first = next(iter(mapping))
-    mapping[first] = mapping.pop(first)
+def turn(pool: Any) -> None:
+    """What leaves first leaves last."""
+    first = [next(pool.evictable.victims(1))[0]]
+    pool.evictable.taken(first)
+    pool.evictable.cached(first)
+
+
+def loading(books: Any) -> Any:
+    [keys] = books.loading.values()
+    return keys
 
 
 def lease(books: Any, place: int) -> Any:
@@ -113,14 +121,14 @@ DIFFERENT: dict[str, Callable[[Any], object]] = {
     "block: lost": put("block", "lost", 0, 1),
     "block: published": put("block", "published", 0, 0),
     "pool: order of the free list": lambda books: books.pools[1].free.reverse(),
-    "pool: order of eviction": lambda books: rotate(books.pools[0].evictable.order),
+    "pool: order of eviction": lambda books: turn(books.pools[0]),
     "key: state": lambda books: put("key", "state", key_slot(books, 8, 1), K.COOLING)(books),
-    "key: block": lambda books: books.keys.link(key_slot(books, 12, 0), 0),
-    "key: name": lambda books: books.keys.names.__setitem__(key_slot(books, 12, 0), (0, "a", b"?")),
-    "key: namespace": lambda books: books.keys.names.__setitem__(key_slot(books, 12, 0), (0, "b", key(12))),
+    "key: block": lambda books: books.keys.link([key_slot(books, 12, 0)], [0]),
+    "key: name": lambda books: books.keys.keys.__setitem__(key_slot(books, 12, 0), b"?"),
+    "key: namespace": lambda books: books.keys.spaces_of.__setitem__(key_slot(books, 12, 0), Space(0, "b")),
     "key: writer": lambda books: books.keys.writers.__setitem__(key_slot(books, 1, 1), job(books, 1).id),
-    "lease: owner": lambda books: lease(books, 0).owned.pop(0),
-    "lease: order of its blocks": lambda books: rotate(lease(books, 0).owned),
+    "lease: owner": lambda books: lease(books, 0).own.pop(0),
+    "lease: order of its blocks": lambda books: lease(books, 0).own.reverse(),
     "lease: pin": lambda books: lease(books, 1).pins.popitem(),
     "lease: whose pin": lambda books: lease(books, 1).pins.__setitem__(next(iter(lease(books, 1).pins)), -1),
     "lease: epoch": lambda books: setattr(lease(books, 0), "epoch", 0),
@@ -134,7 +142,7 @@ DIFFERENT: dict[str, Callable[[Any], object]] = {
     "job: what it waits for": lambda books: setattr(job(books, 2), "after_step", 2),
     "job: what has failed": lambda books: job(books, 0).failures.clear(),
     "job: its lease": lambda books: setattr(job(books, 0), "lease", lease(books, 1).id),
-    "queue: order": lambda books: rotate(books.queue),
+    "queue: order": lambda books: books.queue.move_to_end(next(iter(books.queue))),
     "load: turn": lambda books: attribute(lambda books: books.loads.live()[-1], "turn", 1)(books),
     "load: hole": lambda books: attribute(lambda books: books.loads.live()[-1], "hole", 1)(books),
     "load: deadline": lambda books: attribute(lambda books: books.loads.live()[-1], "deadline", 3.0)(books),
@@ -156,7 +164,7 @@ DIFFERENT: dict[str, Callable[[Any], object]] = {
     "step: over": lambda books: books.steps.pop(2),
     "step: who is out": lambda books: books.step_leases[books.steps[4]].pop(),
     "loading: gone": lambda books: books.loading.popitem(),
-    "loading: whose": lambda books: books.loading.update(dict.fromkeys(books.loading, books.batches.live()[0].slot)),
+    "loading: whose": lambda books: loading(books).update(dict.fromkeys(loading(books), books.batches.live()[0].slot)),
     "pending: since": lambda books: books.pending_since.update(dict.fromkeys(books.pending_since, 0.5)),
     "timer: gone": lambda books: books.timers.pop(),
     "timer: when": lambda books: books.timers.__setitem__(-1, books.timers[-1]._replace(when=99.0)),

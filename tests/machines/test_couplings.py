@@ -16,6 +16,7 @@ from kvstate.machines.books import Books
 from kvstate.machines.cascade import ActRow, Cascade, Coupling, Port
 from kvstate.machines.config import LedgerConfig, PoolConfig
 from kvstate.machines.ledger import ACTS, COUPLINGS, Ledger
+from kvstate.machines.ports import BlockPort
 from kvstate.spec import spec_dir
 
 FILE = tomllib.loads((spec_dir() / "coupling.toml").read_text(encoding="utf-8"))
@@ -71,8 +72,10 @@ class Recorder:
         self.log: list[str] = []
         self.over = ""
         monkeypatch.setattr(cascade, "RELATIONS", {name: self.relation(name) for name in relations.RELATIONS})
-        monkeypatch.setattr(Port, "signal", self.port("signals"))
-        monkeypatch.setattr(Port, "ask", self.port("asks"))
+        for kind in (Port, BlockPort):
+            monkeypatch.setattr(kind, "signal", self.port("signals"))
+            monkeypatch.setattr(kind, "ask", self.port("asks"))
+        monkeypatch.setattr(Port, "each", lambda port, slots, event: [port.signal(slot, event) for slot in slots])
         self.doer = SimpleNamespace(**{act.act: self.act(act.act) for act in ACTS})
 
     def relation(self, name: str) -> Any:

@@ -145,7 +145,7 @@ def test_all_couplings_and_acts_are_in_the_second_picture(spec: Spec) -> None:
 
 # --- A recorded run -------------------------------------------------------------------------------------------------
 
-RECORD = """{"kvstate":1,"spec":"0.1.0","settings":{}}
+RECORD = """{"kvstate":2,"spec":"0.1.0","settings":{}}
 {"n":1,"t":0.0,"in":"reserve"}
 {"n":2,"t":0.0,"row":"B01","m":"block","id":1,"from":"free","to":"open"}
 {"n":3,"t":0.0,"row":"B01","m":"block","id":2,"from":"free","to":"open"}
@@ -200,10 +200,10 @@ def test_a_record_of_another_spec_is_refused(block: Machine, spec: Spec) -> None
     [
         ("", "has no row that fired"),
         ('{"timestamp": 0}\n', "is no record of a run; kvstate replay --trace-out writes one"),
-        ('{"kvstate": 1}\n', "has no row that fired"),
-        ('{"kvstate": 1}\nrow\n', "line 2: not a JSON object"),
-        ('{"kvstate": 1}\n[1]\n', "line 2: not a JSON object"),
-        ('{"kvstate": 1}\n{"row": "B01", "m": "block"}\n', "line 2: a row without its machine and state"),
+        ('{"kvstate": 2}\n', "has no row that fired"),
+        ('{"kvstate": 2}\nrow\n', "line 2: not a JSON object"),
+        ('{"kvstate": 2}\n[1]\n', "line 2: not a JSON object"),
+        ('{"kvstate": 2}\n{"row": "B01", "m": "block"}\n', "line 2: a row without its machine and state"),
     ],
 )
 def test_what_is_no_record_is_refused_in_a_sentence(tmp_path: Path, text: str, sentence: str) -> None:

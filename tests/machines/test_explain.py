@@ -26,12 +26,12 @@ def test_every_state_says_what_would_free_the_block() -> None:
 
 
 def test_a_free_and_an_open_block(rig: Rig) -> None:
-    assert block(rig, 0) == "block 0 (device, gen 0) is free for 0 s; it can be had by whoever asks next."
+    assert block(rig, 0) == "block 0 (device, gen 0) is free; it can be had by whoever asks next."
     lease = rig.open()
     rig.allocate(lease, 1)
     rig.tick(2.5)
     assert block(rig, 0) == (
-        f"block 0 (device, gen 0) is open for 2.5 s: owned by lease {lease}, open for 2.5 s; "
+        f"block 0 (device, gen 0) is open: owned by lease {lease}, open for 2.5 s; "
         "it is free when its lease closes or releases it."
     )
 
@@ -43,11 +43,11 @@ def test_an_active_block_that_is_stored_and_the_block_that_is_filled(rig: Rig) -
     rig.tick(2.0)
     part = f"store part 1 of job {job} (flying, begun 1 s ago)"
     assert block(rig, 0) == (
-        f"block 0 (device, gen 0, named by key 01010101) is active for 2 s: owned by lease {lease}, open for 2 s, "
+        f"block 0 (device, gen 0, named by key 01010101) is active: owned by lease {lease}, open for 2 s, "
         f"held by job {job} for 1 s, read by {part}; it is cached or free when its last owner lets go of it."
     )
     assert block(rig, 4) == (
-        f"block 4 (host, gen 0) is loading for 1 s: filled by job {job} for 1 s, written by {part}; "
+        f"block 4 (host, gen 0) is loading: filled by job {job} for 1 s, written by {part}; "
         "it is open or active again when what fills it ends."
     )
 
@@ -58,7 +58,7 @@ def test_who_has_answered_touches_nothing_any_more(make_rig: MakeRig) -> None:
     lease, refs = rig.sealed(1, 2)
     job = rig.offload(lease, refs)
     rig.report(rig.works()[0])
-    assert f"is active for 0 s: owned by lease {lease}, open for 0 s, held by job {job} for 0 s; it is" in block(
+    assert f"is active: owned by lease {lease}, open for 0 s, held by job {job} for 0 s; it is" in block(
         rig, refs[0].block
     )
 
@@ -66,12 +66,12 @@ def test_who_has_answered_touches_nothing_any_more(make_rig: MakeRig) -> None:
 def test_a_cached_block_and_one_that_is_pinned(rig: Rig) -> None:
     rig.below(1)
     assert block(rig, 4) == (
-        "block 4 (host, gen 0, named by key 01010101) is cached for 0 s; "
+        "block 4 (host, gen 0, named by key 01010101) is cached; "
         "it is free when the policy evicts it or its key is dropped, and nobody reads it then."
     )
     lease = rig.open()
     rig.lookup(lease, 1)
-    assert f"is active for 0 s: pinned by lease {lease}, open for 0 s; it is cached or free" in block(rig, 4)
+    assert f"is active: pinned by lease {lease}, open for 0 s; it is cached or free" in block(rig, 4)
 
 
 def test_a_draining_and_a_quarantined_block(make_rig: MakeRig) -> None:

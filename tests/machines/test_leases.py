@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 
 import pytest
 
@@ -276,29 +277,37 @@ def test_below_the_device_the_tail_is_evicted_first_too(make_rig: Callable[..., 
     rig = make_rig(device=6, host=3)
     rig.below(1, 2, 3)
     pool = rig.books.pools[1]
-    stored = [rig.books.keys.name(rig.books.keys.block_key[block])[2] for block in pool.evictable.victims()]
+    stored = [
+        rig.books.keys.name(rig.books.keys.block_key[block])[2]
+        for block in chain.from_iterable(pool.evictable.victims(3))
+    ]
     assert stored == keys(3, 2, 1)
     lease = rig.open()
     rig.load(lease, rig.lookup(lease, 1, 2))
     rig.finish_all()
-    loaded = [rig.books.keys.name(rig.books.keys.block_key[block])[2] for block in pool.evictable.victims()]
+    loaded = [
+        rig.books.keys.name(rig.books.keys.block_key[block])[2]
+        for block in chain.from_iterable(pool.evictable.victims(3))
+    ]
     assert loaded == keys(3, 2, 1)
 
 
 class HighestFirst:
     """A policy of an embedder's own."""
 
-    def __init__(self) -> None:
+    def __init__(self, blocks: range) -> None:
+        self.range = blocks
         self.blocks: set[int] = set()
 
-    def cached(self, block: int) -> None:
-        self.blocks.add(block)
+    def cached(self, blocks: Sequence[int]) -> None:
+        assert set(blocks) <= set(self.range), "only the blocks of its own pool"
+        self.blocks.update(blocks)
 
-    def taken(self, block: int) -> None:
-        self.blocks.remove(block)
+    def taken(self, blocks: Sequence[int]) -> None:
+        self.blocks.difference_update(blocks)
 
-    def victims(self) -> Iterator[int]:
-        return iter(sorted(self.blocks, reverse=True))
+    def victims(self, wanted: int) -> Iterator[Sequence[int]]:
+        return iter([sorted(self.blocks, reverse=True)])
 
     def __len__(self) -> int:
         return len(self.blocks)

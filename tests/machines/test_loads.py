@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -16,7 +16,7 @@ from tests.machines.rig import Rig, failure, key, keys
 MakeRig = Callable[..., Rig]
 
 
-def loading(rig: Rig, *numbers: int, **options: Any) -> tuple[int, int, tuple[BlockRef, ...], list[Work]]:
+def loading(rig: Rig, *numbers: int, **options: Any) -> tuple[int, int, Sequence[BlockRef], list[Work]]:
     """A lease that loads these keys from the host pool: lease, load, destinations, what was sent."""
     rig.below(*numbers)
     lease = rig.open()
@@ -221,7 +221,7 @@ def test_who_pays_when_a_batch_falls_back(make_rig: MakeRig, first: str, last: s
     blocks = tuple(ref.block for ref in into)
     unproved = "timeout" in (first, last)
     assert (verdict.kept, verdict.left) == (((), blocks) if unproved else (blocks, ()))
-    assert list(rig.books.leases[lease].owned) == ([] if unproved else list(blocks))
+    assert list(rig.books.owned(rig.books.leases[lease])) == ([] if unproved else list(blocks))
     lost = [block for block, said in zip(blocks, (first, last), strict=True) if said == "timeout"]
     assert [rig.state(block) for block in lost] == ["quarantined"] * len(lost)
 
@@ -389,7 +389,7 @@ def test_a_load_that_ends_early_is_told_at_once(make_rig: MakeRig, state: str, h
             "retry_wait": ["cooling", "cooling"],
         }[state]
     )
-    assert len(rig.books.leases[lease].owned) == len(verdict.kept)
+    assert len(rig.books.owned(rig.books.leases[lease])) == len(verdict.kept)
 
 
 def test_a_load_that_was_told_can_t_be_called_off(make_rig: MakeRig) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -152,14 +152,15 @@ def test_a_bug_in_the_middle_of_an_input_leaves_no_exception(
     rig: Rig, monkeypatch: pytest.MonkeyPatch, where: B
 ) -> None:
     ledger = busy(rig)
-    fire = type(ledger.books.tables["block"]).fire
+    each = type(ledger.books.tables["block"]).each
 
-    def stumble(self: Any, slot: int, event: int) -> int:
-        if event == where and slot == (2 if where is B.RESERVE else 0):
+    def stumble(self: Any, slots: Sequence[int], event: int) -> list[int]:
+        if event == where:
+            each(self, slots[:1], event)
             raise RuntimeError("stumbled")
-        return fire(self, slot, event)
+        return each(self, slots, event)
 
-    monkeypatch.setattr(type(ledger.books.tables["block"]), "fire", stumble)
+    monkeypatch.setattr(type(ledger.books.tables["block"]), "each", stumble)
     ledger.allocate(1, 2) if where is B.RESERVE else ledger.finish(1)
     assert ledger.fatal is not None
     assert ledger.fatal.sentence.startswith("RuntimeError in ")
@@ -172,7 +173,7 @@ def test_a_bug_in_the_middle_of_an_input_leaves_no_exception(
 def test_a_sink_that_breaks_poisons_like_any_other_bug(rig: Rig) -> None:
     """It is told of the poisoning, too, and breaks again: that must not leave the ledger as an exception either."""
 
-    def full(machine: str, uid: int, row: str, before: int, after: int) -> None:
+    def full(machine: str, slots: Sequence[int], row: str, before: int, after: int) -> None:
         raise OSError("the disk is full")
 
     ledger = busy(rig)

@@ -223,7 +223,7 @@ def test_what_can_t_be_loaded(rig: Rig) -> None:
     rig.refuses(load(hit, a, foreign), f"block {foreign.block} gen {foreign.generation} is no destination")
     rig.refuses(load(hit, a, BlockRef(b.block, b.generation - 1)), f"block {b.block} gen 1 is no destination")
     rig.refuses(load(hit, a, BlockRef(NOBODY, 0)), f"block {NOBODY} gen 0 is no destination")
-    twice = replace(hit, blocks=hit.blocks[:1] * 2)
+    twice = replace(hit, blocks=(hit.blocks[0],) * 2)
     rig.refuses(load(twice, a, b), f"block {hit.blocks[0].block} is listed twice in the hit")
     stale = replace(hit, blocks=(hit.blocks[0], BlockRef(hit.blocks[1].block, 5)))
     rig.refuses(load(stale, a, b), f"block {hit.blocks[1].block} gen 5 is not pinned for lease {lease} any more")

@@ -138,7 +138,7 @@ def test_good_and_odd_failures_are_both_kept(make_rig: Callable[..., Rig]) -> No
     told = errors(rig, [Failure(0, int(Code.KV_OOM), "store", message="full"), 5], "failed")
     assert told == [
         (Code.KV_OOM, "store", "full"),
-        (Code.UNKNOWN, "fetch", "the worker sent what is no failure: 5"),
+        (Code.UNKNOWN, "store", "the worker sent what is no failure: 5"),
     ]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from kvstate.errors import Code
-from kvstate.machines.messages import Failure, Outcome, Token
+from kvstate.machines.messages import Failure, Outcome, Report, Token
 from kvstate.machines.verdicts import Closed
 from tests.machines.rig import Rig, failure, keys
 
@@ -133,6 +133,18 @@ def test_a_hold_that_is_never_reported_is_given_up(rig: Rig) -> None:
 
 
 # -- reports -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_report_on_a_step_is_unknown(rig: Rig) -> None:
+    """Steps are never sent down, so no worker was given their tokens: the step goes on until it is retired."""
+    lease = rig.open()
+    rig.allocate(lease, 1)
+    assert rig.ledger.step_dispatched(1, [lease])
+    [slot] = rig.books.steps.values()
+    rig.ledger.report(Report(rig.books.parts[slot].token, Outcome.CANCELLED))
+    assert (rig.books.unknown, rig.books.stale, list(rig.books.steps)) == (1, 0, [1])
+    assert rig.ledger.step_retired(1)
+    assert not rig.books.steps
 
 
 @pytest.mark.parametrize("token", [Token(3, 0), Token(3, 2), Token(3, -1), Token(2, 0), Token(4, 1)])
@@ -336,7 +348,7 @@ def test_a_reset_drops_every_ready_key_and_calls_the_jobs_off(make_rig: MakeRig)
     assert rig.key_state(3, pool=0) == "absent"
     assert rig.job_state(job) == "cancelling"
     rig.report(store)
-    assert rig.books.keys.names.count(None) == len(rig.books.keys.names)
+    assert not list(rig.books.keys.names())
     assert rig.state(4 + 2) in ("free", "cached")
     assert rig.ledger.seal(lease, rig.allocate(lease, 1), keys(9)) == (False,)
     assert rig.ledger.reset() == 0

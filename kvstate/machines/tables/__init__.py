@@ -13,6 +13,7 @@ from kvstate.machines.tables.service import ServiceTable
 from kvstate.machines.tables.transfer import TransferTable
 
 SPEC_VERSION = "0.1.0"
+"""The version of the data that these tables were printed from."""
 
 TABLES: dict[str, type[Table]] = {
     "block": BlockTable,
@@ -23,3 +24,4 @@ TABLES: dict[str, type[Table]] = {
     "service": ServiceTable,
     "transfer": TransferTable,
 }
+"""For each machine, by name: the class that keeps all of its records."""

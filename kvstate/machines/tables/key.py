@@ -1,19 +1,22 @@
 # Generated from spec/key.toml by `make tables`; do not edit.
-# ruff: noqa: N802 - the function of a row is called as the row is
+# ruff: noqa: ARG001, N802 - all functions of rows are called alike, and as the row is
 """Whether one key is a hit in one tier."""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import IntEnum
 from typing import ClassVar
 
 from kvstate.machines.columns_base import Columns
-from kvstate.machines.table import REFUSED
+from kvstate.machines.table import REFUSED, Many
+from kvstate.machines.tables import key_many as many
 
 
 class State(IntEnum):
+    """Where a record can be; `spec/key.toml` says what each means."""
+
     ABSENT = 0
     WRITING = 1
     READY = 2
@@ -22,6 +25,8 @@ class State(IntEnum):
 
 
 class Event(IntEnum):
+    """What can happen to a record; `spec/key.toml` says what each means."""
+
     BEGIN = 0  # request
     OFFER = 1  # request
     HIT = 2  # request
@@ -34,44 +39,70 @@ class Event(IntEnum):
     EVICTED = 9  # signal
 
 
-def _K01(t: KeyTable, i: int) -> None:
+def _refuse(t: KeyTable, i: int) -> int:
+    return REFUSED
+
+
+def _K13(t: KeyTable, i: int) -> int:
+    return 0
+
+
+def _K01(t: KeyTable, i: int) -> int:
     t.state[i] = 1  # writing
+    return 1
 
 
-def _K02(t: KeyTable, i: int) -> None:
+def _K02(t: KeyTable, i: int) -> int:
     t.state[i] = 2  # ready
+    return 2
 
 
-def _K03(t: KeyTable, i: int) -> None:
+def _K03(t: KeyTable, i: int) -> int:
     t.state[i] = 2  # ready
+    return 3
 
 
-def _K04(t: KeyTable, i: int) -> None:
+def _K04(t: KeyTable, i: int) -> int:
     t.state[i] = 0  # absent
+    return 4
 
 
-def _K05(t: KeyTable, i: int) -> None:
+def _K05(t: KeyTable, i: int) -> int:
     t.state[i] = 4  # condemned
+    return 5
 
 
-def _K06(t: KeyTable, i: int) -> None:
+def _K06(t: KeyTable, i: int) -> int:
     t.state[i] = 0  # absent
+    return 6
 
 
-def _K07(t: KeyTable, i: int) -> None:
+def _K07(t: KeyTable, i: int) -> int:
     t.state[i] = 0  # absent
+    return 7
 
 
-def _K08(t: KeyTable, i: int) -> None:
+def _K08(t: KeyTable, i: int) -> int:
     t.state[i] = 0  # absent
+    return 8
 
 
-def _K09(t: KeyTable, i: int) -> None:
+def _K09(t: KeyTable, i: int) -> int:
     t.state[i] = 3  # cooling
+    return 9
 
 
-def _K11(t: KeyTable, i: int) -> None:
+def _K10(t: KeyTable, i: int) -> int:
+    return 10
+
+
+def _K11(t: KeyTable, i: int) -> int:
     t.state[i] = 2  # ready
+    return 11
+
+
+def _K12(t: KeyTable, i: int) -> int:
+    return 12
 
 
 CELLS: tuple[int, ...] = (
@@ -133,24 +164,44 @@ CELLS: tuple[int, ...] = (
 )
 """For each state and event: the row that answers."""
 
-BY_ROW: tuple[tuple[str, Callable[[KeyTable, int], None] | None, tuple[str, ...]], ...] = (
-    ("K13", None, ()),
-    ("K01", _K01, ()),
-    ("K02", _K02, ()),
-    ("K03", _K03, ()),
-    ("K04", _K04, ()),
-    ("K05", _K05, ("unnamed",)),
-    ("K06", _K06, ()),
-    ("K07", _K07, ("unnamed",)),
-    ("K08", _K08, ()),
-    ("K09", _K09, ("wait_warm",)),
-    ("K10", None, ()),
-    ("K11", _K11, ()),
-    ("K12", None, ()),
+BY_ROW: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("K13", ()),
+    ("K01", ()),
+    ("K02", ()),
+    ("K03", ()),
+    ("K04", ()),
+    ("K05", ("unnamed",)),
+    ("K06", ()),
+    ("K07", ("unnamed",)),
+    ("K08", ()),
+    ("K09", ("wait_warm",)),
+    ("K10", ()),
+    ("K11", ()),
+    ("K12", ()),
 )
-"""For each row: its id, what it changes (None where it changes nothing), and its effects, in order."""
+"""For each row: its id, and its effects, in order."""
 
-APPLY = tuple(change for _, change, _ in BY_ROW)
+CHANGES: dict[int, Callable[[KeyTable, int], int]] = {
+    0: _K13,
+    1: _K01,
+    2: _K02,
+    3: _K03,
+    4: _K04,
+    5: _K05,
+    6: _K06,
+    7: _K07,
+    8: _K08,
+    9: _K09,
+    10: _K10,
+    11: _K11,
+    12: _K12,
+}
+"""For a row that is fired without a look at its guard: what makes its changes."""
+
+FIRE: tuple[Callable[[KeyTable, int], int], ...] = tuple(
+    _refuse if cell == REFUSED else CHANGES[cell] for cell in CELLS
+)
+"""For each cell: what fires it."""
 
 
 class KeyTable(Columns):
@@ -176,8 +227,9 @@ class KeyTable(Columns):
     GIVEN: ClassVar[tuple[str, ...]] = ()
     PARAMS: ClassVar[tuple[str, ...]] = ()
     FIRST: ClassVar[tuple[int, ...]] = (0,)
-    ROWS = tuple(row_id for row_id, _, _ in BY_ROW)
-    EFFECTS = tuple(effects for _, _, effects in BY_ROW)
+    MANY: ClassVar[Many | None] = Many(many.ARCS, many.NUMBERS, many.CASES, many.GUARDS, tuple(CHANGES.values()))
+    ROWS = tuple(row_id for row_id, _ in BY_ROW)
+    EFFECTS = tuple(effects for _, effects in BY_ROW)
     HOME = frozenset({0})
     INITIAL = 0
 
@@ -192,9 +244,8 @@ class KeyTable(Columns):
 
     def fire(self, slot: int, event: int) -> int:
         """Fire the row that answers `event` and return it, or return REFUSED and change nothing."""
-        row = CELLS[self.state[slot] * 10 + event]
-        if row >= 0:
-            change = APPLY[row]
-            if change is not None:
-                change(self, slot)
-        return row
+        return FIRE[self.state[slot] * 10 + event](self, slot)
+
+    def each(self, slots: Iterable[int], event: int) -> list[int]:
+        """Fire `event` on one slot after the other up to the first that refuses; returns the arcs."""
+        return many.EACH[event](self, slots)

@@ -1,5 +1,5 @@
 # Generated from spec/load.toml by `make tables`; do not edit.
-# ruff: noqa: N802 - the function of a row is called as the row is
+# ruff: noqa: ARG001, N802 - all functions of rows are called alike, and as the row is
 """An ordered list of batches: it owns the deadline and gives the verdict."""
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from kvstate.machines.table import REFUSED
 
 
 class State(IntEnum):
+    """Where a record can be; `spec/load.toml` says what each means."""
+
     PLANNED = 0
     WAITING = 1
     SETTLING = 2
@@ -22,6 +24,8 @@ class State(IntEnum):
 
 
 class Event(IntEnum):
+    """What can happen to a record; `spec/load.toml` says what each means."""
+
     START = 0  # request
     ABORT = 1  # request
     DEADLINE = 2  # report
@@ -30,6 +34,10 @@ class Event(IntEnum):
     BATCH_COMMITTED = 5  # signal
     BATCH_FELL = 6  # signal
     BATCH_OVER = 7  # signal
+
+
+def _refuse(t: LoadTable, i: int) -> int:
+    return REFUSED
 
 
 def _planned_batch_fell(t: LoadTable, i: int) -> int:
@@ -43,8 +51,29 @@ def _planned_batch_fell(t: LoadTable, i: int) -> int:
     return REFUSED
 
 
+def _fire_planned_batch_fell(t: LoadTable, i: int) -> int:
+    batches = t.batches[i]
+    committed = t.committed[i]
+    fallen = t.fallen[i]
+    if committed + fallen + 1 < batches:
+        t.fallen[i] = fallen + 1
+        return 6  # A13
+    if committed + fallen + 1 == batches:
+        t.fallen[i] = fallen + 1
+        t.state[i] = 2  # settling
+        return 7  # A14
+    return REFUSED
+
+
 def _planned_batch_over(t: LoadTable, i: int) -> int:
     if t.over[i] < t.committed[i] + t.fallen[i]:
+        return 8  # A15
+    return REFUSED
+
+
+def _fire_planned_batch_over(t: LoadTable, i: int) -> int:
+    if t.over[i] < t.committed[i] + t.fallen[i]:
+        t.over[i] = t.over[i] + 1
         return 8  # A15
     return REFUSED
 
@@ -60,6 +89,20 @@ def _waiting_batch_committed(t: LoadTable, i: int) -> int:
     return REFUSED
 
 
+def _fire_waiting_batch_committed(t: LoadTable, i: int) -> int:
+    batches = t.batches[i]
+    committed = t.committed[i]
+    fallen = t.fallen[i]
+    if committed + fallen + 1 < batches:
+        t.committed[i] = committed + 1
+        return 4  # A11
+    if committed + fallen + 1 == batches:
+        t.committed[i] = committed + 1
+        t.state[i] = 2  # settling
+        return 5  # A12
+    return REFUSED
+
+
 def _settling_batch_over(t: LoadTable, i: int) -> int:
     batches = t.batches[i]
     over = t.over[i]
@@ -70,47 +113,48 @@ def _settling_batch_over(t: LoadTable, i: int) -> int:
     return REFUSED
 
 
-def _A01(t: LoadTable, i: int) -> None:
+def _fire_settling_batch_over(t: LoadTable, i: int) -> int:
+    batches = t.batches[i]
+    over = t.over[i]
+    if over + 1 < batches:
+        t.over[i] = over + 1
+        return 9  # A20
+    if over + 1 == batches:
+        t.over[i] = over + 1
+        t.state[i] = 4  # settled
+        return 10  # A21
+    return REFUSED
+
+
+def _A01(t: LoadTable, i: int) -> int:
     t.state[i] = 1  # waiting
+    return 0
 
 
-def _A02(t: LoadTable, i: int) -> None:
+def _A02(t: LoadTable, i: int) -> int:
     t.state[i] = 3  # aborting
+    return 1
 
 
-def _A03(t: LoadTable, i: int) -> None:
+def _A03(t: LoadTable, i: int) -> int:
     t.state[i] = 1  # waiting
+    return 2
 
 
-def _A11(t: LoadTable, i: int) -> None:
-    t.committed[i] = t.committed[i] + 1
+def _A10(t: LoadTable, i: int) -> int:
+    return 3
 
 
-def _A12(t: LoadTable, i: int) -> None:
-    t.committed[i] = t.committed[i] + 1
-    t.state[i] = 2  # settling
+def _A22(t: LoadTable, i: int) -> int:
+    return 11
 
 
-def _A13(t: LoadTable, i: int) -> None:
-    t.fallen[i] = t.fallen[i] + 1
+def _A30(t: LoadTable, i: int) -> int:
+    return 12
 
 
-def _A14(t: LoadTable, i: int) -> None:
-    t.fallen[i] = t.fallen[i] + 1
-    t.state[i] = 2  # settling
-
-
-def _A15(t: LoadTable, i: int) -> None:
-    t.over[i] = t.over[i] + 1
-
-
-def _A20(t: LoadTable, i: int) -> None:
-    t.over[i] = t.over[i] + 1
-
-
-def _A21(t: LoadTable, i: int) -> None:
-    t.over[i] = t.over[i] + 1
-    t.state[i] = 4  # settled
+def _A31(t: LoadTable, i: int) -> int:
+    return 13
 
 
 CELLS: tuple[int | Callable[[LoadTable, int], int], ...] = (
@@ -162,25 +206,47 @@ CELLS: tuple[int | Callable[[LoadTable, int], int], ...] = (
 )
 """For each state and event: the row that answers, or what chooses it."""
 
-BY_ROW: tuple[tuple[str, Callable[[LoadTable, int], None] | None, tuple[str, ...]], ...] = (
-    ("A01", _A01, ("start",)),
-    ("A02", _A02, ("tell_aborted", "abort")),
-    ("A03", _A03, ("expire",)),
-    ("A10", None, ("turn",)),
-    ("A11", _A11, ("turn",)),
-    ("A12", _A12, ("tell",)),
-    ("A13", _A13, ("cut_behind",)),
-    ("A14", _A14, ("tell",)),
-    ("A15", _A15, ()),
-    ("A20", _A20, ()),
-    ("A21", _A21, ("tell_settled",)),
-    ("A22", None, ("lapse",)),
-    ("A30", None, ()),
-    ("A31", None, ()),
+BY_ROW: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("A01", ("start",)),
+    ("A02", ("tell_aborted", "abort")),
+    ("A03", ("expire",)),
+    ("A10", ("turn",)),
+    ("A11", ("turn",)),
+    ("A12", ("tell",)),
+    ("A13", ("cut_behind",)),
+    ("A14", ("tell",)),
+    ("A15", ()),
+    ("A20", ()),
+    ("A21", ("tell_settled",)),
+    ("A22", ("lapse",)),
+    ("A30", ()),
+    ("A31", ()),
 )
-"""For each row: its id, what it changes (None where it changes nothing), and its effects, in order."""
+"""For each row: its id, and its effects, in order."""
 
-APPLY = tuple(change for _, change, _ in BY_ROW)
+CHANGES: dict[int, Callable[[LoadTable, int], int]] = {
+    0: _A01,
+    1: _A02,
+    2: _A03,
+    3: _A10,
+    11: _A22,
+    12: _A30,
+    13: _A31,
+}
+"""For a row that is fired without a look at its guard: what makes its changes."""
+
+GUARDED: dict[Callable[[LoadTable, int], int], Callable[[LoadTable, int], int]] = {
+    _planned_batch_fell: _fire_planned_batch_fell,
+    _planned_batch_over: _fire_planned_batch_over,
+    _waiting_batch_committed: _fire_waiting_batch_committed,
+    _settling_batch_over: _fire_settling_batch_over,
+}
+"""For what chooses a row: what chooses and fires it."""
+
+FIRE: tuple[Callable[[LoadTable, int], int], ...] = tuple(
+    GUARDED[cell] if not isinstance(cell, int) else _refuse if cell == REFUSED else CHANGES[cell] for cell in CELLS
+)
+"""For each cell: what fires it."""
 
 
 class LoadTable(Columns):
@@ -204,8 +270,8 @@ class LoadTable(Columns):
     GIVEN: ClassVar[tuple[str, ...]] = ("batches",)
     PARAMS: ClassVar[tuple[str, ...]] = ()
     FIRST: ClassVar[tuple[int, ...]] = (0, 0, 0, 0, 0)
-    ROWS = tuple(row_id for row_id, _, _ in BY_ROW)
-    EFFECTS = tuple(effects for _, _, effects in BY_ROW)
+    ROWS = tuple(row_id for row_id, _ in BY_ROW)
+    EFFECTS = tuple(effects for _, effects in BY_ROW)
     HOME = frozenset({4})
     INITIAL = 0
 
@@ -226,11 +292,4 @@ class LoadTable(Columns):
 
     def fire(self, slot: int, event: int) -> int:
         """Fire the row that answers `event` and return it, or return REFUSED and change nothing."""
-        row = CELLS[self.state[slot] * 8 + event]
-        if not isinstance(row, int):
-            row = row(self, slot)
-        if row >= 0:
-            change = APPLY[row]
-            if change is not None:
-                change(self, slot)
-        return row
+        return FIRE[self.state[slot] * 8 + event](self, slot)

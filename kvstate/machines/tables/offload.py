@@ -1,5 +1,5 @@
 # Generated from spec/offload.toml by `make tables`; do not edit.
-# ruff: noqa: N802 - the function of a row is called as the row is
+# ruff: noqa: ARG001, N802 - all functions of rows are called alike, and as the row is
 """A job that moves sealed blocks one tier down and makes them durable."""
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from kvstate.machines.table import REFUSED
 
 
 class State(IntEnum):
+    """Where a record can be; `spec/offload.toml` says what each means."""
+
     QUEUED = 0
     COPYING = 1
     PERSISTING = 2
@@ -25,6 +27,8 @@ class State(IntEnum):
 
 
 class Event(IntEnum):
+    """What can happen to a record; `spec/offload.toml` says what each means."""
+
     START = 0  # request
     CANCEL = 1  # request
     DEADLINE = 2  # report
@@ -34,6 +38,10 @@ class Event(IntEnum):
     PART_FAILED = 6  # signal
     PART_BROKEN = 7  # signal
     PART_LOST = 8  # signal
+
+
+def _refuse(t: OffloadTable, i: int) -> int:
+    return REFUSED
 
 
 def _copying_part_ok(t: OffloadTable, i: int) -> int:
@@ -53,6 +61,32 @@ def _copying_part_ok(t: OffloadTable, i: int) -> int:
     return REFUSED
 
 
+def _fire_copying_part_ok(t: OffloadTable, i: int) -> int:
+    again = t.again[i]
+    attempt = t.attempt[i]
+    attempts = t.attempts
+    failed = t.failed[i]
+    left = t.left[i]
+    if left > 1:
+        t.left[i] = left - 1
+        return 3  # O10
+    if left == 1 and not failed:
+        t.left[i] = t.parts[i]
+        t.copied[i] = True
+        t.state[i] = 2  # persisting
+        return 6  # O11
+    if left == 1 and failed and attempt < attempts and again:
+        t.left[i] = 0
+        t.failed[i] = False
+        t.state[i] = 3  # retry_wait
+        return 7  # O12
+    if left == 1 and failed and not (attempt < attempts and again):
+        t.left[i] = 0
+        t.state[i] = 6  # failed
+        return 11  # O13
+    return REFUSED
+
+
 def _copying_part_failed(t: OffloadTable, i: int) -> int:
     again = t.again[i]
     attempt = t.attempt[i]
@@ -67,11 +101,46 @@ def _copying_part_failed(t: OffloadTable, i: int) -> int:
     return REFUSED
 
 
+def _fire_copying_part_failed(t: OffloadTable, i: int) -> int:
+    again = t.again[i]
+    attempt = t.attempt[i]
+    attempts = t.attempts
+    left = t.left[i]
+    if left > 1:
+        t.left[i] = left - 1
+        t.failed[i] = True
+        return 4  # O14
+    if left == 1 and attempt < attempts and again:
+        t.left[i] = 0
+        t.failed[i] = False
+        t.state[i] = 3  # retry_wait
+        return 8  # O15
+    if left == 1 and not (attempt < attempts and again):
+        t.left[i] = 0
+        t.state[i] = 6  # failed
+        return 12  # O16
+    return REFUSED
+
+
 def _copying_part_broken(t: OffloadTable, i: int) -> int:
     left = t.left[i]
     if left > 1:
         return 5  # O17
     if left == 1:
+        return 13  # O18
+    return REFUSED
+
+
+def _fire_copying_part_broken(t: OffloadTable, i: int) -> int:
+    left = t.left[i]
+    if left > 1:
+        t.left[i] = left - 1
+        t.failed[i] = True
+        t.again[i] = False
+        return 5  # O17
+    if left == 1:
+        t.left[i] = 0
+        t.state[i] = 6  # failed
         return 13  # O18
     return REFUSED
 
@@ -93,6 +162,31 @@ def _persisting_part_ok(t: OffloadTable, i: int) -> int:
     return REFUSED
 
 
+def _fire_persisting_part_ok(t: OffloadTable, i: int) -> int:
+    again = t.again[i]
+    attempt = t.attempt[i]
+    attempts = t.attempts
+    failed = t.failed[i]
+    left = t.left[i]
+    if left > 1:
+        t.left[i] = left - 1
+        return 3  # O10
+    if left == 1 and failed and attempt < attempts and again:
+        t.left[i] = 0
+        t.failed[i] = False
+        t.state[i] = 3  # retry_wait
+        return 7  # O12
+    if left == 1 and failed and not (attempt < attempts and again):
+        t.left[i] = 0
+        t.state[i] = 6  # failed
+        return 14  # O31
+    if left == 1 and not failed:
+        t.left[i] = 0
+        t.state[i] = 5  # committed
+        return 17  # O30
+    return REFUSED
+
+
 def _persisting_part_failed(t: OffloadTable, i: int) -> int:
     again = t.again[i]
     attempt = t.attempt[i]
@@ -107,11 +201,46 @@ def _persisting_part_failed(t: OffloadTable, i: int) -> int:
     return REFUSED
 
 
+def _fire_persisting_part_failed(t: OffloadTable, i: int) -> int:
+    again = t.again[i]
+    attempt = t.attempt[i]
+    attempts = t.attempts
+    left = t.left[i]
+    if left > 1:
+        t.left[i] = left - 1
+        t.failed[i] = True
+        return 4  # O14
+    if left == 1 and attempt < attempts and again:
+        t.left[i] = 0
+        t.failed[i] = False
+        t.state[i] = 3  # retry_wait
+        return 8  # O15
+    if left == 1 and not (attempt < attempts and again):
+        t.left[i] = 0
+        t.state[i] = 6  # failed
+        return 15  # O32
+    return REFUSED
+
+
 def _persisting_part_broken(t: OffloadTable, i: int) -> int:
     left = t.left[i]
     if left > 1:
         return 5  # O17
     if left == 1:
+        return 16  # O33
+    return REFUSED
+
+
+def _fire_persisting_part_broken(t: OffloadTable, i: int) -> int:
+    left = t.left[i]
+    if left > 1:
+        t.left[i] = left - 1
+        t.failed[i] = True
+        t.again[i] = False
+        return 5  # O17
+    if left == 1:
+        t.left[i] = 0
+        t.state[i] = 6  # failed
         return 16  # O33
     return REFUSED
 
@@ -122,15 +251,43 @@ def _retry_wait_cancel(t: OffloadTable, i: int) -> int:
     return 21  # O43: copied
 
 
+def _fire_retry_wait_cancel(t: OffloadTable, i: int) -> int:
+    if not t.copied[i]:
+        t.state[i] = 7  # cancelled
+        return 20  # O42
+    t.state[i] = 7  # cancelled
+    return 21  # O43: copied
+
+
 def _retry_wait_deadline(t: OffloadTable, i: int) -> int:
     if not t.copied[i]:
         return 22  # O44
     return 23  # O45: copied
 
 
+def _fire_retry_wait_deadline(t: OffloadTable, i: int) -> int:
+    if not t.copied[i]:
+        t.state[i] = 6  # failed
+        return 22  # O44
+    t.state[i] = 6  # failed
+    return 23  # O45: copied
+
+
 def _retry_wait_retry_due(t: OffloadTable, i: int) -> int:
     if not t.copied[i]:
         return 9  # O40
+    return 10  # O41: copied
+
+
+def _fire_retry_wait_retry_due(t: OffloadTable, i: int) -> int:
+    if not t.copied[i]:
+        t.left[i] = t.parts[i]
+        t.attempt[i] = t.attempt[i] + 1
+        t.state[i] = 1  # copying
+        return 9  # O40
+    t.left[i] = t.parts[i]
+    t.attempt[i] = t.attempt[i] + 1
+    t.state[i] = 2  # persisting
     return 10  # O41: copied
 
 
@@ -143,6 +300,26 @@ def _cancelling_lapse(t: OffloadTable, i: int) -> int:
         return 30  # O56
     if not expired and not copied:
         return 31  # O57
+    return 32  # O58: not expired and copied
+
+
+def _fire_cancelling_lapse(t: OffloadTable, i: int) -> int:
+    copied = t.copied[i]
+    expired = t.expired[i]
+    if expired and not copied:
+        t.left[i] = 0
+        t.state[i] = 6  # failed
+        return 29  # O55
+    if expired and copied:
+        t.left[i] = 0
+        t.state[i] = 6  # failed
+        return 30  # O56
+    if not expired and not copied:
+        t.left[i] = 0
+        t.state[i] = 7  # cancelled
+        return 31  # O57
+    t.left[i] = 0
+    t.state[i] = 7  # cancelled
     return 32  # O58: not expired and copied
 
 
@@ -163,167 +340,70 @@ def _cancelling_part_ok(t: OffloadTable, i: int) -> int:
     return REFUSED
 
 
-def _O01(t: OffloadTable, i: int) -> None:
+def _fire_cancelling_part_ok(t: OffloadTable, i: int) -> int:
+    copied = t.copied[i]
+    expired = t.expired[i]
+    left = t.left[i]
+    if left > 1:
+        t.left[i] = left - 1
+        return 24  # O50
+    if left == 1 and expired and not copied:
+        t.left[i] = 0
+        t.state[i] = 6  # failed
+        return 25  # O51
+    if left == 1 and expired and copied:
+        t.left[i] = 0
+        t.state[i] = 6  # failed
+        return 26  # O52
+    if left == 1 and not expired and not copied:
+        t.left[i] = 0
+        t.state[i] = 7  # cancelled
+        return 27  # O53
+    if left == 1 and not expired and copied:
+        t.left[i] = 0
+        t.state[i] = 7  # cancelled
+        return 28  # O54
+    return REFUSED
+
+
+def _O01(t: OffloadTable, i: int) -> int:
     t.left[i] = t.parts[i]
     t.attempt[i] = 1
     t.state[i] = 1  # copying
+    return 0
 
 
-def _O02(t: OffloadTable, i: int) -> None:
+def _O02(t: OffloadTable, i: int) -> int:
     t.state[i] = 7  # cancelled
+    return 1
 
 
-def _O03(t: OffloadTable, i: int) -> None:
+def _O03(t: OffloadTable, i: int) -> int:
     t.state[i] = 6  # failed
+    return 2
 
 
-def _O10(t: OffloadTable, i: int) -> None:
-    t.left[i] = t.left[i] - 1
-
-
-def _O14(t: OffloadTable, i: int) -> None:
-    t.left[i] = t.left[i] - 1
-    t.failed[i] = True
-
-
-def _O17(t: OffloadTable, i: int) -> None:
-    t.left[i] = t.left[i] - 1
-    t.failed[i] = True
-    t.again[i] = False
-
-
-def _O11(t: OffloadTable, i: int) -> None:
-    t.left[i] = t.parts[i]
-    t.copied[i] = True
-    t.state[i] = 2  # persisting
-
-
-def _O12(t: OffloadTable, i: int) -> None:
-    t.left[i] = 0
-    t.failed[i] = False
-    t.state[i] = 3  # retry_wait
-
-
-def _O15(t: OffloadTable, i: int) -> None:
-    t.left[i] = 0
-    t.failed[i] = False
-    t.state[i] = 3  # retry_wait
-
-
-def _O40(t: OffloadTable, i: int) -> None:
-    t.left[i] = t.parts[i]
-    t.attempt[i] = t.attempt[i] + 1
-    t.state[i] = 1  # copying
-
-
-def _O41(t: OffloadTable, i: int) -> None:
-    t.left[i] = t.parts[i]
-    t.attempt[i] = t.attempt[i] + 1
-    t.state[i] = 2  # persisting
-
-
-def _O13(t: OffloadTable, i: int) -> None:
-    t.left[i] = 0
-    t.state[i] = 6  # failed
-
-
-def _O16(t: OffloadTable, i: int) -> None:
-    t.left[i] = 0
-    t.state[i] = 6  # failed
-
-
-def _O18(t: OffloadTable, i: int) -> None:
-    t.left[i] = 0
-    t.state[i] = 6  # failed
-
-
-def _O31(t: OffloadTable, i: int) -> None:
-    t.left[i] = 0
-    t.state[i] = 6  # failed
-
-
-def _O32(t: OffloadTable, i: int) -> None:
-    t.left[i] = 0
-    t.state[i] = 6  # failed
-
-
-def _O33(t: OffloadTable, i: int) -> None:
-    t.left[i] = 0
-    t.state[i] = 6  # failed
-
-
-def _O30(t: OffloadTable, i: int) -> None:
-    t.left[i] = 0
-    t.state[i] = 5  # committed
-
-
-def _O20(t: OffloadTable, i: int) -> None:
+def _O20(t: OffloadTable, i: int) -> int:
     t.state[i] = 4  # cancelling
+    return 18
 
 
-def _O21(t: OffloadTable, i: int) -> None:
+def _O21(t: OffloadTable, i: int) -> int:
     t.expired[i] = True
     t.state[i] = 4  # cancelling
+    return 19
 
 
-def _O42(t: OffloadTable, i: int) -> None:
-    t.state[i] = 7  # cancelled
+def _O70(t: OffloadTable, i: int) -> int:
+    return 33
 
 
-def _O43(t: OffloadTable, i: int) -> None:
-    t.state[i] = 7  # cancelled
+def _O71(t: OffloadTable, i: int) -> int:
+    return 34
 
 
-def _O44(t: OffloadTable, i: int) -> None:
-    t.state[i] = 6  # failed
-
-
-def _O45(t: OffloadTable, i: int) -> None:
-    t.state[i] = 6  # failed
-
-
-def _O50(t: OffloadTable, i: int) -> None:
-    t.left[i] = t.left[i] - 1
-
-
-def _O51(t: OffloadTable, i: int) -> None:
-    t.left[i] = 0
-    t.state[i] = 6  # failed
-
-
-def _O52(t: OffloadTable, i: int) -> None:
-    t.left[i] = 0
-    t.state[i] = 6  # failed
-
-
-def _O53(t: OffloadTable, i: int) -> None:
-    t.left[i] = 0
-    t.state[i] = 7  # cancelled
-
-
-def _O54(t: OffloadTable, i: int) -> None:
-    t.left[i] = 0
-    t.state[i] = 7  # cancelled
-
-
-def _O55(t: OffloadTable, i: int) -> None:
-    t.left[i] = 0
-    t.state[i] = 6  # failed
-
-
-def _O56(t: OffloadTable, i: int) -> None:
-    t.left[i] = 0
-    t.state[i] = 6  # failed
-
-
-def _O57(t: OffloadTable, i: int) -> None:
-    t.left[i] = 0
-    t.state[i] = 7  # cancelled
-
-
-def _O58(t: OffloadTable, i: int) -> None:
-    t.left[i] = 0
-    t.state[i] = 7  # cancelled
+def _O72(t: OffloadTable, i: int) -> int:
+    return 35
 
 
 CELLS: tuple[int | Callable[[OffloadTable, int], int], ...] = (
@@ -410,47 +490,77 @@ CELLS: tuple[int | Callable[[OffloadTable, int], int], ...] = (
 )
 """For each state and event: the row that answers, or what chooses it."""
 
-BY_ROW: tuple[tuple[str, Callable[[OffloadTable, int], None] | None, tuple[str, ...]], ...] = (
-    ("O01", _O01, ("launch",)),
-    ("O02", _O02, ("drop_key", "unhold", "release_dst", "tell_cancelled")),
-    ("O03", _O03, ("drop_key", "unhold", "release_dst", "tell_failed")),
-    ("O10", _O10, ()),
-    ("O14", _O14, ()),
-    ("O17", _O17, ()),
-    ("O11", _O11, ("unhold", "persist")),
-    ("O12", _O12, ("wait_retry",)),
-    ("O15", _O15, ("wait_retry",)),
-    ("O40", _O40, ("launch",)),
-    ("O41", _O41, ("persist",)),
-    ("O13", _O13, ("drop_key", "unhold", "release_dst", "tell_failed")),
-    ("O16", _O16, ("drop_key", "unhold", "release_dst", "tell_failed")),
-    ("O18", _O18, ("drop_key", "unhold", "release_dst", "tell_failed")),
-    ("O31", _O31, ("drop_key", "undo_persist", "release_dst", "tell_failed")),
-    ("O32", _O32, ("drop_key", "undo_persist", "release_dst", "tell_failed")),
-    ("O33", _O33, ("drop_key", "undo_persist", "release_dst", "tell_failed")),
-    ("O30", _O30, ("commit_dst", "commit_key", "release_dst", "tell_committed")),
-    ("O20", _O20, ("drop_key", "ask_cancel")),
-    ("O21", _O21, ("drop_key", "ask_cancel")),
-    ("O42", _O42, ("drop_key", "unhold", "release_dst", "tell_cancelled")),
-    ("O43", _O43, ("drop_key", "undo_persist", "release_dst", "tell_cancelled")),
-    ("O44", _O44, ("drop_key", "unhold", "release_dst", "tell_failed")),
-    ("O45", _O45, ("drop_key", "undo_persist", "release_dst", "tell_failed")),
-    ("O50", _O50, ()),
-    ("O51", _O51, ("unhold", "release_dst", "tell_failed")),
-    ("O52", _O52, ("undo_persist", "release_dst", "tell_failed")),
-    ("O53", _O53, ("unhold", "release_dst", "tell_cancelled")),
-    ("O54", _O54, ("undo_persist", "release_dst", "tell_cancelled")),
-    ("O55", _O55, ("give_up", "unhold", "release_dst", "tell_failed")),
-    ("O56", _O56, ("give_up", "undo_persist", "release_dst", "tell_failed")),
-    ("O57", _O57, ("give_up", "unhold", "release_dst", "tell_cancelled")),
-    ("O58", _O58, ("give_up", "undo_persist", "release_dst", "tell_cancelled")),
-    ("O70", None, ()),
-    ("O71", None, ()),
-    ("O72", None, ()),
+BY_ROW: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("O01", ("launch",)),
+    ("O02", ("drop_key", "unhold", "release_dst", "tell_cancelled")),
+    ("O03", ("drop_key", "unhold", "release_dst", "tell_failed")),
+    ("O10", ()),
+    ("O14", ()),
+    ("O17", ()),
+    ("O11", ("unhold", "persist")),
+    ("O12", ("wait_retry",)),
+    ("O15", ("wait_retry",)),
+    ("O40", ("launch",)),
+    ("O41", ("persist",)),
+    ("O13", ("drop_key", "unhold", "release_dst", "tell_failed")),
+    ("O16", ("drop_key", "unhold", "release_dst", "tell_failed")),
+    ("O18", ("drop_key", "unhold", "release_dst", "tell_failed")),
+    ("O31", ("drop_key", "undo_persist", "release_dst", "tell_failed")),
+    ("O32", ("drop_key", "undo_persist", "release_dst", "tell_failed")),
+    ("O33", ("drop_key", "undo_persist", "release_dst", "tell_failed")),
+    ("O30", ("commit_dst", "commit_key", "release_dst", "tell_committed")),
+    ("O20", ("drop_key", "ask_cancel")),
+    ("O21", ("drop_key", "ask_cancel")),
+    ("O42", ("drop_key", "unhold", "release_dst", "tell_cancelled")),
+    ("O43", ("drop_key", "undo_persist", "release_dst", "tell_cancelled")),
+    ("O44", ("drop_key", "unhold", "release_dst", "tell_failed")),
+    ("O45", ("drop_key", "undo_persist", "release_dst", "tell_failed")),
+    ("O50", ()),
+    ("O51", ("unhold", "release_dst", "tell_failed")),
+    ("O52", ("undo_persist", "release_dst", "tell_failed")),
+    ("O53", ("unhold", "release_dst", "tell_cancelled")),
+    ("O54", ("undo_persist", "release_dst", "tell_cancelled")),
+    ("O55", ("give_up", "unhold", "release_dst", "tell_failed")),
+    ("O56", ("give_up", "undo_persist", "release_dst", "tell_failed")),
+    ("O57", ("give_up", "unhold", "release_dst", "tell_cancelled")),
+    ("O58", ("give_up", "undo_persist", "release_dst", "tell_cancelled")),
+    ("O70", ()),
+    ("O71", ()),
+    ("O72", ()),
 )
-"""For each row: its id, what it changes (None where it changes nothing), and its effects, in order."""
+"""For each row: its id, and its effects, in order."""
 
-APPLY = tuple(change for _, change, _ in BY_ROW)
+CHANGES: dict[int, Callable[[OffloadTable, int], int]] = {
+    0: _O01,
+    1: _O02,
+    2: _O03,
+    18: _O20,
+    19: _O21,
+    33: _O70,
+    34: _O71,
+    35: _O72,
+}
+"""For a row that is fired without a look at its guard: what makes its changes."""
+
+GUARDED: dict[Callable[[OffloadTable, int], int], Callable[[OffloadTable, int], int]] = {
+    _copying_part_ok: _fire_copying_part_ok,
+    _copying_part_failed: _fire_copying_part_failed,
+    _copying_part_broken: _fire_copying_part_broken,
+    _persisting_part_ok: _fire_persisting_part_ok,
+    _persisting_part_failed: _fire_persisting_part_failed,
+    _persisting_part_broken: _fire_persisting_part_broken,
+    _retry_wait_cancel: _fire_retry_wait_cancel,
+    _retry_wait_deadline: _fire_retry_wait_deadline,
+    _retry_wait_retry_due: _fire_retry_wait_retry_due,
+    _cancelling_lapse: _fire_cancelling_lapse,
+    _cancelling_part_ok: _fire_cancelling_part_ok,
+}
+"""For what chooses a row: what chooses and fires it."""
+
+FIRE: tuple[Callable[[OffloadTable, int], int], ...] = tuple(
+    GUARDED[cell] if not isinstance(cell, int) else _refuse if cell == REFUSED else CHANGES[cell] for cell in CELLS
+)
+"""For each cell: what fires it."""
 
 
 class OffloadTable(Columns):
@@ -475,8 +585,8 @@ class OffloadTable(Columns):
     GIVEN: ClassVar[tuple[str, ...]] = ("parts",)
     PARAMS: ClassVar[tuple[str, ...]] = ("attempts",)
     FIRST: ClassVar[tuple[int, ...]] = (0, 0, 0, 0, 1, 0, 0, 0)
-    ROWS = tuple(row_id for row_id, _, _ in BY_ROW)
-    EFFECTS = tuple(effects for _, _, effects in BY_ROW)
+    ROWS = tuple(row_id for row_id, _ in BY_ROW)
+    EFFECTS = tuple(effects for _, effects in BY_ROW)
     HOME = frozenset({5, 6, 7})
     INITIAL = 0
 
@@ -510,11 +620,4 @@ class OffloadTable(Columns):
 
     def fire(self, slot: int, event: int) -> int:
         """Fire the row that answers `event` and return it, or return REFUSED and change nothing."""
-        row = CELLS[self.state[slot] * 9 + event]
-        if not isinstance(row, int):
-            row = row(self, slot)
-        if row >= 0:
-            change = APPLY[row]
-            if change is not None:
-                change(self, slot)
-        return row
+        return FIRE[self.state[slot] * 9 + event](self, slot)

@@ -1,5 +1,5 @@
 # Generated from spec/transfer.toml by `make tables`; do not edit.
-# ruff: noqa: N802 - the function of a row is called as the row is
+# ruff: noqa: ARG001, N802 - all functions of rows are called alike, and as the row is
 """One batch of a load: fetched, checked and published as a whole, or not at all."""
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from kvstate.machines.table import REFUSED
 
 
 class State(IntEnum):
+    """Where a record can be; `spec/transfer.toml` says what each means."""
+
     PLANNED = 0
     FETCHING = 1
     VERIFYING = 2
@@ -27,6 +29,8 @@ class State(IntEnum):
 
 
 class Event(IntEnum):
+    """What can happen to a record; `spec/transfer.toml` says what each means."""
+
     TURN = 0  # request
     RETRY_DUE = 1  # report
     START = 2  # signal
@@ -40,11 +44,27 @@ class Event(IntEnum):
     PART_LOST = 10  # signal
 
 
+def _refuse(t: TransferTable, i: int) -> int:
+    return REFUSED
+
+
 def _fetching_part_ok(t: TransferTable, i: int) -> int:
     left = t.left[i]
     if left > 1:
         return 3  # X10
     if left == 1:
+        return 4  # X11
+    return REFUSED
+
+
+def _fire_fetching_part_ok(t: TransferTable, i: int) -> int:
+    left = t.left[i]
+    if left > 1:
+        t.left[i] = left - 1
+        return 3  # X10
+    if left == 1:
+        t.left[i] = t.parts[i]
+        t.state[i] = 2  # verifying
         return 4  # X11
     return REFUSED
 
@@ -63,11 +83,47 @@ def _fetching_part_failed(t: TransferTable, i: int) -> int:
     return REFUSED
 
 
+def _fire_fetching_part_failed(t: TransferTable, i: int) -> int:
+    again = t.again[i]
+    attempt = t.attempt[i]
+    attempts = t.attempts
+    left = t.left[i]
+    if left > 1:
+        t.left[i] = left - 1
+        t.state[i] = 5  # rolling_back
+        return 7  # X13
+    if left == 1 and attempt < attempts and again:
+        t.left[i] = 0
+        t.state[i] = 4  # retry_wait
+        return 10  # X16
+    if left == 1 and not (attempt < attempts and again):
+        t.left[i] = 0
+        t.told[i] = True
+        t.state[i] = 8  # fell_back
+        return 11  # X17
+    return REFUSED
+
+
 def _fetching_part_broken(t: TransferTable, i: int) -> int:
     left = t.left[i]
     if left > 1:
         return 8  # X14
     if left == 1:
+        return 12  # X18
+    return REFUSED
+
+
+def _fire_fetching_part_broken(t: TransferTable, i: int) -> int:
+    left = t.left[i]
+    if left > 1:
+        t.left[i] = left - 1
+        t.again[i] = False
+        t.state[i] = 5  # rolling_back
+        return 8  # X14
+    if left == 1:
+        t.left[i] = 0
+        t.told[i] = True
+        t.state[i] = 8  # fell_back
         return 12  # X18
     return REFUSED
 
@@ -81,11 +137,39 @@ def _fetching_part_lost(t: TransferTable, i: int) -> int:
     return REFUSED
 
 
+def _fire_fetching_part_lost(t: TransferTable, i: int) -> int:
+    left = t.left[i]
+    if left > 1:
+        t.left[i] = left - 1
+        t.again[i] = False
+        t.unproved[i] = True
+        t.state[i] = 5  # rolling_back
+        return 9  # X15
+    if left == 1:
+        t.left[i] = 0
+        t.told[i] = True
+        t.state[i] = 8  # fell_back
+        return 13  # X19
+    return REFUSED
+
+
 def _verifying_part_ok(t: TransferTable, i: int) -> int:
     left = t.left[i]
     if left > 1:
         return 3  # X10
     if left == 1:
+        return 5  # X12
+    return REFUSED
+
+
+def _fire_verifying_part_ok(t: TransferTable, i: int) -> int:
+    left = t.left[i]
+    if left > 1:
+        t.left[i] = left - 1
+        return 3  # X10
+    if left == 1:
+        t.left[i] = 0
+        t.state[i] = 3  # verified
         return 5  # X12
     return REFUSED
 
@@ -96,14 +180,38 @@ def _rolling_back_cut(t: TransferTable, i: int) -> int:
     return 39  # X70: told
 
 
+def _fire_rolling_back_cut(t: TransferTable, i: int) -> int:
+    if not t.told[i]:
+        t.told[i] = True
+        t.again[i] = False
+        return 28  # X40
+    return 39  # X70: told
+
+
 def _rolling_back_expire(t: TransferTable, i: int) -> int:
     if not t.told[i]:
         return 29  # X43
     return 39  # X70: told
 
 
+def _fire_rolling_back_expire(t: TransferTable, i: int) -> int:
+    if not t.told[i]:
+        t.told[i] = True
+        t.again[i] = False
+        return 29  # X43
+    return 39  # X70: told
+
+
 def _rolling_back_lapse(t: TransferTable, i: int) -> int:
     if t.told[i]:
+        return 31  # X42
+    return REFUSED
+
+
+def _fire_rolling_back_lapse(t: TransferTable, i: int) -> int:
+    if t.told[i]:
+        t.left[i] = 0
+        t.state[i] = 8  # fell_back
         return 31  # X42
     return REFUSED
 
@@ -128,6 +236,37 @@ def _rolling_back_part_ok(t: TransferTable, i: int) -> int:
     return REFUSED
 
 
+def _fire_rolling_back_part_ok(t: TransferTable, i: int) -> int:
+    again = t.again[i]
+    attempt = t.attempt[i]
+    attempts = t.attempts
+    left = t.left[i]
+    told = t.told[i]
+    unproved = t.unproved[i]
+    if left > 1:
+        t.left[i] = left - 1
+        return 18  # X30
+    if left == 1 and told:
+        t.left[i] = 0
+        t.state[i] = 8  # fell_back
+        return 21  # X33
+    if left == 1 and attempt < attempts and again:
+        t.left[i] = 0
+        t.state[i] = 4  # retry_wait
+        return 22  # X34
+    if left == 1 and not told and not (attempt < attempts and again) and not unproved:
+        t.left[i] = 0
+        t.told[i] = True
+        t.state[i] = 8  # fell_back
+        return 23  # X35
+    if left == 1 and not told and unproved:
+        t.left[i] = 0
+        t.told[i] = True
+        t.state[i] = 8  # fell_back
+        return 24  # X36
+    return REFUSED
+
+
 def _rolling_back_part_broken(t: TransferTable, i: int) -> int:
     left = t.left[i]
     told = t.told[i]
@@ -139,6 +278,31 @@ def _rolling_back_part_broken(t: TransferTable, i: int) -> int:
     if left == 1 and not told and not unproved:
         return 25  # X37
     if left == 1 and not told and unproved:
+        return 26  # X38
+    return REFUSED
+
+
+def _fire_rolling_back_part_broken(t: TransferTable, i: int) -> int:
+    left = t.left[i]
+    told = t.told[i]
+    unproved = t.unproved[i]
+    if left > 1:
+        t.left[i] = left - 1
+        t.again[i] = False
+        return 19  # X31
+    if left == 1 and told:
+        t.left[i] = 0
+        t.state[i] = 8  # fell_back
+        return 21  # X33
+    if left == 1 and not told and not unproved:
+        t.left[i] = 0
+        t.told[i] = True
+        t.state[i] = 8  # fell_back
+        return 25  # X37
+    if left == 1 and not told and unproved:
+        t.left[i] = 0
+        t.told[i] = True
+        t.state[i] = 8  # fell_back
         return 26  # X38
     return REFUSED
 
@@ -155,11 +319,43 @@ def _rolling_back_part_lost(t: TransferTable, i: int) -> int:
     return REFUSED
 
 
+def _fire_rolling_back_part_lost(t: TransferTable, i: int) -> int:
+    left = t.left[i]
+    told = t.told[i]
+    if left > 1:
+        t.left[i] = left - 1
+        t.again[i] = False
+        t.unproved[i] = True
+        return 20  # X32
+    if left == 1 and told:
+        t.left[i] = 0
+        t.state[i] = 8  # fell_back
+        return 21  # X33
+    if left == 1 and not told:
+        t.left[i] = 0
+        t.told[i] = True
+        t.state[i] = 8  # fell_back
+        return 27  # X39
+    return REFUSED
+
+
 def _aborting_part_ok(t: TransferTable, i: int) -> int:
     left = t.left[i]
     if left > 1:
         return 35  # X60
     if left == 1:
+        return 37  # X61
+    return REFUSED
+
+
+def _fire_aborting_part_ok(t: TransferTable, i: int) -> int:
+    left = t.left[i]
+    if left > 1:
+        t.left[i] = left - 1
+        return 35  # X60
+    if left == 1:
+        t.left[i] = 0
+        t.state[i] = 9  # aborted
         return 37  # X61
     return REFUSED
 
@@ -173,206 +369,101 @@ def _aborting_part_broken(t: TransferTable, i: int) -> int:
     return REFUSED
 
 
-def _X01(t: TransferTable, i: int) -> None:
+def _fire_aborting_part_broken(t: TransferTable, i: int) -> int:
+    left = t.left[i]
+    if left > 1:
+        t.left[i] = left - 1
+        return 36  # X63
+    if left == 1:
+        t.left[i] = 0
+        t.state[i] = 9  # aborted
+        return 37  # X61
+    return REFUSED
+
+
+def _X01(t: TransferTable, i: int) -> int:
     t.left[i] = t.parts[i]
     t.attempt[i] = 1
     t.state[i] = 1  # fetching
+    return 0
 
 
-def _X02(t: TransferTable, i: int) -> None:
+def _X02(t: TransferTable, i: int) -> int:
     t.told[i] = True
     t.state[i] = 8  # fell_back
+    return 1
 
 
-def _X03(t: TransferTable, i: int) -> None:
+def _X03(t: TransferTable, i: int) -> int:
     t.state[i] = 9  # aborted
+    return 2
 
 
-def _X10(t: TransferTable, i: int) -> None:
-    t.left[i] = t.left[i] - 1
-
-
-def _X11(t: TransferTable, i: int) -> None:
-    t.left[i] = t.parts[i]
-    t.state[i] = 2  # verifying
-
-
-def _X12(t: TransferTable, i: int) -> None:
-    t.left[i] = 0
-    t.state[i] = 3  # verified
-
-
-def _X22(t: TransferTable, i: int) -> None:
+def _X22(t: TransferTable, i: int) -> int:
     t.state[i] = 7  # committed
+    return 6
 
 
-def _X13(t: TransferTable, i: int) -> None:
-    t.left[i] = t.left[i] - 1
-    t.state[i] = 5  # rolling_back
-
-
-def _X14(t: TransferTable, i: int) -> None:
-    t.left[i] = t.left[i] - 1
-    t.again[i] = False
-    t.state[i] = 5  # rolling_back
-
-
-def _X15(t: TransferTable, i: int) -> None:
-    t.left[i] = t.left[i] - 1
-    t.again[i] = False
-    t.unproved[i] = True
-    t.state[i] = 5  # rolling_back
-
-
-def _X16(t: TransferTable, i: int) -> None:
-    t.left[i] = 0
-    t.state[i] = 4  # retry_wait
-
-
-def _X17(t: TransferTable, i: int) -> None:
-    t.left[i] = 0
-    t.told[i] = True
-    t.state[i] = 8  # fell_back
-
-
-def _X18(t: TransferTable, i: int) -> None:
-    t.left[i] = 0
-    t.told[i] = True
-    t.state[i] = 8  # fell_back
-
-
-def _X19(t: TransferTable, i: int) -> None:
-    t.left[i] = 0
-    t.told[i] = True
-    t.state[i] = 8  # fell_back
-
-
-def _X20(t: TransferTable, i: int) -> None:
+def _X20(t: TransferTable, i: int) -> int:
     t.told[i] = True
     t.again[i] = False
     t.state[i] = 5  # rolling_back
+    return 14
 
 
-def _X24(t: TransferTable, i: int) -> None:
+def _X24(t: TransferTable, i: int) -> int:
     t.told[i] = True
     t.again[i] = False
     t.state[i] = 5  # rolling_back
+    return 15
 
 
-def _X21(t: TransferTable, i: int) -> None:
+def _X21(t: TransferTable, i: int) -> int:
     t.state[i] = 6  # aborting
+    return 16
 
 
-def _X23(t: TransferTable, i: int) -> None:
+def _X23(t: TransferTable, i: int) -> int:
     t.told[i] = True
     t.state[i] = 8  # fell_back
+    return 17
 
 
-def _X30(t: TransferTable, i: int) -> None:
-    t.left[i] = t.left[i] - 1
-
-
-def _X31(t: TransferTable, i: int) -> None:
-    t.left[i] = t.left[i] - 1
-    t.again[i] = False
-
-
-def _X32(t: TransferTable, i: int) -> None:
-    t.left[i] = t.left[i] - 1
-    t.again[i] = False
-    t.unproved[i] = True
-
-
-def _X33(t: TransferTable, i: int) -> None:
-    t.left[i] = 0
-    t.state[i] = 8  # fell_back
-
-
-def _X34(t: TransferTable, i: int) -> None:
-    t.left[i] = 0
-    t.state[i] = 4  # retry_wait
-
-
-def _X35(t: TransferTable, i: int) -> None:
-    t.left[i] = 0
-    t.told[i] = True
-    t.state[i] = 8  # fell_back
-
-
-def _X36(t: TransferTable, i: int) -> None:
-    t.left[i] = 0
-    t.told[i] = True
-    t.state[i] = 8  # fell_back
-
-
-def _X37(t: TransferTable, i: int) -> None:
-    t.left[i] = 0
-    t.told[i] = True
-    t.state[i] = 8  # fell_back
-
-
-def _X38(t: TransferTable, i: int) -> None:
-    t.left[i] = 0
-    t.told[i] = True
-    t.state[i] = 8  # fell_back
-
-
-def _X39(t: TransferTable, i: int) -> None:
-    t.left[i] = 0
-    t.told[i] = True
-    t.state[i] = 8  # fell_back
-
-
-def _X40(t: TransferTable, i: int) -> None:
-    t.told[i] = True
-    t.again[i] = False
-
-
-def _X43(t: TransferTable, i: int) -> None:
-    t.told[i] = True
-    t.again[i] = False
-
-
-def _X41(t: TransferTable, i: int) -> None:
+def _X41(t: TransferTable, i: int) -> int:
     t.state[i] = 6  # aborting
+    return 30
 
 
-def _X42(t: TransferTable, i: int) -> None:
-    t.left[i] = 0
-    t.state[i] = 8  # fell_back
-
-
-def _X50(t: TransferTable, i: int) -> None:
+def _X50(t: TransferTable, i: int) -> int:
     t.left[i] = t.parts[i]
     t.attempt[i] = t.attempt[i] + 1
     t.state[i] = 1  # fetching
+    return 32
 
 
-def _X51(t: TransferTable, i: int) -> None:
+def _X51(t: TransferTable, i: int) -> int:
     t.told[i] = True
     t.state[i] = 8  # fell_back
+    return 33
 
 
-def _X52(t: TransferTable, i: int) -> None:
+def _X52(t: TransferTable, i: int) -> int:
     t.state[i] = 9  # aborted
+    return 34
 
 
-def _X60(t: TransferTable, i: int) -> None:
-    t.left[i] = t.left[i] - 1
-
-
-def _X63(t: TransferTable, i: int) -> None:
-    t.left[i] = t.left[i] - 1
-
-
-def _X61(t: TransferTable, i: int) -> None:
+def _X62(t: TransferTable, i: int) -> int:
     t.left[i] = 0
     t.state[i] = 9  # aborted
+    return 38
 
 
-def _X62(t: TransferTable, i: int) -> None:
-    t.left[i] = 0
-    t.state[i] = 9  # aborted
+def _X71(t: TransferTable, i: int) -> int:
+    return 40
+
+
+def _X72(t: TransferTable, i: int) -> int:
+    return 41
 
 
 CELLS: tuple[int | Callable[[TransferTable, int], int], ...] = (
@@ -499,53 +590,92 @@ CELLS: tuple[int | Callable[[TransferTable, int], int], ...] = (
 )
 """For each state and event: the row that answers, or what chooses it."""
 
-BY_ROW: tuple[tuple[str, Callable[[TransferTable, int], None] | None, tuple[str, ...]], ...] = (
-    ("X01", _X01, ("launch",)),
-    ("X02", _X02, ("rollback", "unpin", "fell", "over")),
-    ("X03", _X03, ("over",)),
-    ("X10", _X10, ()),
-    ("X11", _X11, ("verify",)),
-    ("X12", _X12, ("tell_verified",)),
-    ("X22", _X22, ("commit", "name", "unpin", "tell_committed", "over")),
-    ("X13", _X13, ("ask_cancel",)),
-    ("X14", _X14, ("condemn", "ask_cancel")),
-    ("X15", _X15, ("ask_cancel",)),
-    ("X16", _X16, ("wait_retry",)),
-    ("X17", _X17, ("rollback", "cool", "unpin", "fell", "over")),
-    ("X18", _X18, ("rollback", "condemn", "cool", "unpin", "fell", "over")),
-    ("X19", _X19, ("leave", "cool", "unpin", "fell", "over")),
-    ("X20", _X20, ("leave", "ask_cancel", "unpin", "fell")),
-    ("X24", _X24, ("leave", "ask_cancel", "cool", "unpin", "fell")),
-    ("X21", _X21, ("ask_cancel",)),
-    ("X23", _X23, ("rollback", "unpin", "fell", "over")),
-    ("X30", _X30, ()),
-    ("X31", _X31, ("condemn",)),
-    ("X32", _X32, ()),
-    ("X33", _X33, ("condemn", "cool_lost", "over")),
-    ("X34", _X34, ("wait_retry",)),
-    ("X35", _X35, ("rollback", "cool", "unpin", "fell", "over")),
-    ("X36", _X36, ("leave", "cool", "unpin", "fell", "over")),
-    ("X37", _X37, ("rollback", "condemn", "cool", "unpin", "fell", "over")),
-    ("X38", _X38, ("leave", "condemn", "cool", "unpin", "fell", "over")),
-    ("X39", _X39, ("leave", "cool", "unpin", "fell", "over")),
-    ("X40", _X40, ("leave", "cool_lost", "unpin", "fell")),
-    ("X43", _X43, ("leave", "cool", "unpin", "fell")),
-    ("X41", _X41, ()),
-    ("X42", _X42, ("give_up", "cool_lost", "over")),
-    ("X50", _X50, ("launch",)),
-    ("X51", _X51, ("rollback", "cool", "unpin", "fell", "over")),
-    ("X52", _X52, ("over",)),
-    ("X60", _X60, ()),
-    ("X63", _X63, ("condemn",)),
-    ("X61", _X61, ("condemn", "cool_lost", "over")),
-    ("X62", _X62, ("give_up", "cool_lost", "over")),
-    ("X70", None, ()),
-    ("X71", None, ()),
-    ("X72", None, ()),
+BY_ROW: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("X01", ("launch",)),
+    ("X02", ("rollback", "unpin", "fell", "over")),
+    ("X03", ("over",)),
+    ("X10", ()),
+    ("X11", ("verify",)),
+    ("X12", ("tell_verified",)),
+    ("X22", ("commit", "name", "unpin", "tell_committed", "over")),
+    ("X13", ("ask_cancel",)),
+    ("X14", ("condemn", "ask_cancel")),
+    ("X15", ("ask_cancel",)),
+    ("X16", ("wait_retry",)),
+    ("X17", ("rollback", "cool", "unpin", "fell", "over")),
+    ("X18", ("rollback", "condemn", "cool", "unpin", "fell", "over")),
+    ("X19", ("leave", "cool", "unpin", "fell", "over")),
+    ("X20", ("leave", "ask_cancel", "unpin", "fell")),
+    ("X24", ("leave", "ask_cancel", "cool", "unpin", "fell")),
+    ("X21", ("ask_cancel",)),
+    ("X23", ("rollback", "unpin", "fell", "over")),
+    ("X30", ()),
+    ("X31", ("condemn",)),
+    ("X32", ()),
+    ("X33", ("condemn", "cool_lost", "over")),
+    ("X34", ("wait_retry",)),
+    ("X35", ("rollback", "cool", "unpin", "fell", "over")),
+    ("X36", ("leave", "cool", "unpin", "fell", "over")),
+    ("X37", ("rollback", "condemn", "cool", "unpin", "fell", "over")),
+    ("X38", ("leave", "condemn", "cool", "unpin", "fell", "over")),
+    ("X39", ("leave", "cool", "unpin", "fell", "over")),
+    ("X40", ("leave", "cool_lost", "unpin", "fell")),
+    ("X43", ("leave", "cool", "unpin", "fell")),
+    ("X41", ()),
+    ("X42", ("give_up", "cool_lost", "over")),
+    ("X50", ("launch",)),
+    ("X51", ("rollback", "cool", "unpin", "fell", "over")),
+    ("X52", ("over",)),
+    ("X60", ()),
+    ("X63", ("condemn",)),
+    ("X61", ("condemn", "cool_lost", "over")),
+    ("X62", ("give_up", "cool_lost", "over")),
+    ("X70", ()),
+    ("X71", ()),
+    ("X72", ()),
 )
-"""For each row: its id, what it changes (None where it changes nothing), and its effects, in order."""
+"""For each row: its id, and its effects, in order."""
 
-APPLY = tuple(change for _, change, _ in BY_ROW)
+CHANGES: dict[int, Callable[[TransferTable, int], int]] = {
+    0: _X01,
+    1: _X02,
+    2: _X03,
+    6: _X22,
+    14: _X20,
+    15: _X24,
+    16: _X21,
+    17: _X23,
+    30: _X41,
+    32: _X50,
+    33: _X51,
+    34: _X52,
+    38: _X62,
+    40: _X71,
+    41: _X72,
+}
+"""For a row that is fired without a look at its guard: what makes its changes."""
+
+GUARDED: dict[Callable[[TransferTable, int], int], Callable[[TransferTable, int], int]] = {
+    _fetching_part_ok: _fire_fetching_part_ok,
+    _fetching_part_failed: _fire_fetching_part_failed,
+    _fetching_part_broken: _fire_fetching_part_broken,
+    _fetching_part_lost: _fire_fetching_part_lost,
+    _verifying_part_ok: _fire_verifying_part_ok,
+    _rolling_back_cut: _fire_rolling_back_cut,
+    _rolling_back_expire: _fire_rolling_back_expire,
+    _rolling_back_lapse: _fire_rolling_back_lapse,
+    _rolling_back_part_ok: _fire_rolling_back_part_ok,
+    _rolling_back_part_broken: _fire_rolling_back_part_broken,
+    _rolling_back_part_lost: _fire_rolling_back_part_lost,
+    _aborting_part_ok: _fire_aborting_part_ok,
+    _aborting_part_broken: _fire_aborting_part_broken,
+}
+"""For what chooses a row: what chooses and fires it."""
+
+FIRE: tuple[Callable[[TransferTable, int], int], ...] = tuple(
+    GUARDED[cell] if not isinstance(cell, int) else _refuse if cell == REFUSED else CHANGES[cell] for cell in CELLS
+)
+"""For each cell: what fires it."""
 
 
 class TransferTable(Columns):
@@ -572,8 +702,8 @@ class TransferTable(Columns):
     GIVEN: ClassVar[tuple[str, ...]] = ("parts",)
     PARAMS: ClassVar[tuple[str, ...]] = ("attempts",)
     FIRST: ClassVar[tuple[int, ...]] = (0, 0, 0, 0, 1, 0, 0)
-    ROWS = tuple(row_id for row_id, _, _ in BY_ROW)
-    EFFECTS = tuple(effects for _, _, effects in BY_ROW)
+    ROWS = tuple(row_id for row_id, _ in BY_ROW)
+    EFFECTS = tuple(effects for _, effects in BY_ROW)
     HOME = frozenset({7, 8, 9})
     INITIAL = 0
 
@@ -597,11 +727,4 @@ class TransferTable(Columns):
 
     def fire(self, slot: int, event: int) -> int:
         """Fire the row that answers `event` and return it, or return REFUSED and change nothing."""
-        row = CELLS[self.state[slot] * 11 + event]
-        if not isinstance(row, int):
-            row = row(self, slot)
-        if row >= 0:
-            change = APPLY[row]
-            if change is not None:
-                change(self, slot)
-        return row
+        return FIRE[self.state[slot] * 11 + event](self, slot)
