@@ -22,6 +22,7 @@ from kvstate.spec.loader import load_spec
 from kvstate.spec.model import Machine, Row, Spec, VarType
 
 Submit = Callable[[Work], None]
+"""What a copier calls when a part is submitted; as `kvstate.runtime.copiers.threads.OnSubmit`."""
 
 
 @dataclass(frozen=True)
@@ -29,10 +30,15 @@ class Broken:
     """What a ledger and its copier are made with instead of what ships."""
 
     machines: Tables
+    """The tables, by machine."""
     couplings: Sequence[Coupling] = COUPLINGS
+    """What follows from what."""
     acts: Sequence[ActRow] = ACTS
+    """What the ledger itself does."""
     inbox: Callable[[Inbox], Inbox] = lambda inbox: inbox
+    """Given the inbox that would be used, the one to use."""
     submit: Callable[[Submit], Submit] = lambda submit: submit
+    """Given what a copier would call at a submission, what it is to call."""
 
 
 def intact() -> Broken:

@@ -20,6 +20,7 @@ from kvstate.machines.messages import Kind, Outcome
 from kvstate.runtime.copy import STAGES
 
 Span = tuple[float, float]
+"""Seconds, the least and the most."""
 
 
 class Way(NamedTuple):
@@ -30,7 +31,9 @@ class Way(NamedTuple):
     """
 
     driver: str
+    """Whose code it is."""
     raw: str
+    """The code as the driver says it, or the name of an exception, or of a code of the registry."""
 
 
 EXCEPTIONS: Final[dict[str, type[Exception]]] = {
@@ -40,6 +43,7 @@ EXCEPTIONS: Final[dict[str, type[Exception]]] = {
     "TimeoutError": TimeoutError,
     "ConnectionResetError": ConnectionResetError,
 }
+"""What may be raised inside of a copy, by the name that `Way.raw` has for it."""
 
 _ANYWHERE: Final[dict[str, tuple[Way, ...]]] = {
     "KV_OOM": (Way("raw", "507"), Way("errno", "ENOMEM"), Way("exception", "MemoryError")),
@@ -68,7 +72,7 @@ WAYS: Final[dict[str, dict[str, tuple[Way, ...]]]] = {
 """For each kind of part: the codes it may fail with, each as often as the others, and the ways in which each shows.
 DEVICE_ERROR is not among them: it is fatal, and a run proves nothing after it. It can be asked for by name."""
 
-_KIND_NUMBERS: Final = {kind: number for number, kind in enumerate(Kind)}
+_KIND_NUMBERS: Final[dict[str, int]] = {kind: number for number, kind in enumerate(Kind)}
 _SERIAL_BITS: Final = 64
 _HALF_WAY: Final = 0.5
 
@@ -77,8 +81,9 @@ class Fault(NamedTuple):
     """How a part fails."""
 
     code: str
-    """Which code comes out."""
+    """Which code comes out, by name."""
     way: Way
+    """How it shows."""
     half_way: bool
     """After half of its lines, rather than before any byte."""
 
@@ -92,7 +97,9 @@ class Blemish(NamedTuple):
     """Which byte of a part is flipped once its bytes are there, as shares of its lines and of a block's bytes."""
 
     line: float
+    """Which of the lines, from 0 up to 1."""
     byte: float
+    """Which byte of the block, from 0 up to 1."""
     mask: int
     """What the byte is xor-ed with; 1 to 255."""
 
@@ -113,7 +120,9 @@ class Fate(NamedTuple):
     lost: bool = False
     """No report that proves anything ever comes."""
     fault: Fault | None = None
+    """How it fails, if it does."""
     blemish: Blemish | None = None
+    """Which byte is flipped once its bytes are there, if one is."""
     obeys: bool = False
     """A cancel that comes before the bytes is honoured."""
     tie: float = 0.0
@@ -127,7 +136,11 @@ class Fate(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chaos:
-    """Rates, each a share of parts between 0 and 1, and spans of seconds from which waits are drawn evenly."""
+    """Rates, each a share of parts between 0 and 1, and spans of seconds from which waits are drawn evenly.
+
+    Raises `ValueError`, in a sentence, for a rate that is no share, a code that there is not, and a span that ends
+    before it begins.
+    """
 
     fail: float = 0.0
     """Fail with some code, each code as often as the others."""
@@ -148,6 +161,7 @@ class Chaos:
     late_by: Span = (0.5, 3.0)
     """Seconds by which late is late; meant to reach beyond the deadlines and the grace of the run."""
     seed: int = 0
+    """Of all dice."""
 
     def __post_init__(self) -> None:
         for name, value in self._rates():
@@ -169,12 +183,15 @@ class Chaos:
         return [(name, getattr(self, name)) for name in plain] + list(self.fail_codes)
 
     def fate(self, serial: int, kind: str) -> Fate:
-        """What happens to the part whose token has this serial. The same for the same seed, serial and kind."""
-        dice = Random(((self.seed << _SERIAL_BITS) + serial) * len(_KIND_NUMBERS) + _KIND_NUMBERS[Kind(kind)])
-        roll = dice.random
-        land, report, again = (dice.uniform(*self.delay) for _ in range(3))
-        late_by = dice.uniform(*self.late_by)
-        fails, is_late, is_twice, is_lost, is_bad, obeys = (roll() for _ in range(6))
+        """What happens to the part whose token has this serial. The same for the same seed, serial and kind.
+
+        `kind` is a value of `Kind`, of a part that is copied.
+        """
+        dice = Random(((self.seed << _SERIAL_BITS) + serial) * len(_KIND_NUMBERS) + _KIND_NUMBERS[kind])
+        roll, uniform = dice.random, dice.uniform
+        land, report, again = uniform(*self.delay), uniform(*self.delay), uniform(*self.delay)
+        late_by = uniform(*self.late_by)
+        fails, is_late, is_twice, is_lost, is_bad, obeys = roll(), roll(), roll(), roll(), roll(), roll()
         side, tie = roll(), roll()
         blemish = Blemish(roll(), roll(), dice.randint(1, 255))
         fault = self._fault(fails, dice, kind)

@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import heapq
 import threading
-from dataclasses import asdict, dataclass
 from time import perf_counter
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 from kvstate.errors import Code, from_exception, translate
 from kvstate.machines.messages import Failure, Outcome, Report, Token, Work
-from kvstate.replay.chaos import EXCEPTIONS, Chaos, Fate
+from kvstate.replay.chaos import EXCEPTIONS, Chaos
+from kvstate.replay.flights import Counts, Flight, Step
 from kvstate.runtime.clock import Clock
 from kvstate.runtime.copiers import CopierClosedError
 from kvstate.runtime.copiers.threads import OnLand, OnSubmit
@@ -30,64 +30,11 @@ from kvstate.runtime.inbox import Inbox
 from kvstate.runtime.memory import Memory
 
 
-@dataclass(slots=True)
-class Counts:
-    """What was done to the parts so far."""
-
-    submitted: int = 0
-    landed: int = 0
-    """Parts all of whose bytes moved."""
-    failed: int = 0
-    """Parts that failed for good, with none or half of their bytes."""
-    timeouts: int = 0
-    """Reports that proved nothing."""
-    cancelled: int = 0
-    """Parts that obeyed a cancel."""
-    late_landings: int = 0
-    """Parts whose bytes moved late."""
-    late: int = 0
-    """Reports that were delivered late: because the bytes were, or by themselves."""
-    duplicates: int = 0
-    """Reports that were delivered again."""
-    lost: int = 0
-    """Parts whose bytes are over and whose report never comes."""
-    corrupted: int = 0
-    """Lines in which a byte was flipped."""
-    seconds: float = 0.0
-    """Time that threads spent on moving bytes, sums and comparisons included."""
-
-    def as_dict(self) -> dict[str, float]:
-        return asdict(self)
-
-
-class Flight:
-    """One physical copy, with a serial of its own that no ledger knows. `moving` and `over` change under the lock."""
-
-    __slots__ = ("fate", "moving", "over", "serial", "work")
-
-    def __init__(self, serial: int, work: Work, fate: Fate) -> None:
-        self.serial = serial
-        self.work = work
-        self.fate = fate
-        self.moving = False
-        self.over = False
-
-
-class Step(NamedTuple):
-    """An event to come. Ordered by time, then by lot, then by the order in which it was planned."""
-
-    when: float
-    tie: float
-    number: int
-    flight: Flight
-    report: Report | None
-    """What is delivered; `None` where bytes land."""
-    late: bool
-    again: bool
-
-
 class Chaotic:
-    """What both copiers do with a flight. When it happens is theirs to say, through `_later`."""
+    """What both copiers do with a flight. When it happens is theirs to say, through `_later`.
+
+    Any thread may call what is public.
+    """
 
     def __init__(
         self,
@@ -101,12 +48,15 @@ class Chaotic:
         on_land: OnLand | None = None,
         on_submit: OnSubmit | None = None,
     ) -> None:
-        """`on_land(work, when)` is called in the thread that moves bytes, right before they move, with the lines that
+        """Copies within `memory`, reports to `inbox`; `name` is what `Work.copier` says.
+
+        `on_land(work, when)` is called in the thread that moves bytes, right before they move, with the lines that
         do; `on_submit(work)` in the thread that submits, before anything else. An error in a hook is a mistake of the
         program, not of a driver: it becomes no failure of the part.
         """
         self.name = name
         self.counts = Counts()
+        """What was done so far."""
         self._memory = memory
         self._inbox = inbox
         self._clock = clock
@@ -135,6 +85,7 @@ class Chaotic:
             return [flight.work for flight in self._flights.values()]
 
     def submit(self, work: Work) -> None:
+        """Take one part, draw its fate, and plan what comes first. Raises `CopierClosedError`."""
         if self._closed:
             raise CopierClosedError(self.name, work)
         if self._on_submit is not None:
@@ -153,6 +104,7 @@ class Chaotic:
             self._later(fate.land + fate.late_landing, flight, None)
 
     def cancel(self, token: Token) -> None:
+        """As `Copier.cancel`: it comes true if the fate says so and no byte has moved yet."""
         with self._lock:
             flight = self._by_token.get(token)
             if flight is None or flight.moving or not flight.fate.obeys:

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from kvstate.machines.messages import BlockRef
+from kvstate.machines.messages import BlockRefs
 from kvstate.machines.verdicts import Refusal
-from kvstate.replay.content import check_many, write_many
+from kvstate.replay.content import check_many, poison_many, write_many
 from kvstate.replay.plays import Play
 from kvstate.replay.result import ReplayResult
 from kvstate.replay.stack import Stack
 
-PIPELINE = 2
+PIPELINE: Final = 2
 """Steps under way at once."""
 
 
@@ -25,23 +25,39 @@ class Step(NamedTuple):
     """A step under way: the blocks that it will write, under which keys, for whom."""
 
     number: int
-    refs: list[BlockRef]
+    """As the engine was told; from 1 upwards."""
+    refs: BlockRefs
+    """The device blocks that it writes."""
     keys: list[bytes]
+    """Whose content that is, a key a block."""
     play: Play
+    """The request that it computes, and whose hits it reads."""
 
 
 class Compute:
-    """Dispatches and retires steps; the only one besides the copiers who touches the bytes of the device."""
+    """Dispatches and retires steps; the only one besides the copiers who touches the bytes of the device.
+
+    What it finds wrong is told to the watch and counted in the result. Nothing here raises.
+    """
 
     def __init__(self, stack: Stack, result: ReplayResult) -> None:
+        """`result.wrong_bytes` is the one number that is counted here."""
         self.stack = stack
+        """What the steps run on."""
         self.result = result
+        """Where blocks with wrong bytes are counted."""
         self.array = stack.memory.pools[0].array
+        """The bytes of the device, [blocks, block_bytes]. Its blocks are numbered from 0, so a number is a row."""
         self.steps: deque[Step] = deque()
+        """What is under way, oldest first."""
         self.last = 0
+        """The number of the step that was dispatched last."""
 
-    def dispatch(self, play: Play, refs: list[BlockRef], keys: list[bytes], leases: Sequence[int]) -> None:
-        """Send a step down that computes these blocks of a request, while other leases decode, and publish them."""
+    def dispatch(self, play: Play, refs: BlockRefs, keys: list[bytes], leases: Sequence[int]) -> None:
+        """Send a step down that computes these blocks of a request, while other leases decode, and publish them.
+
+        `leases` are all that the step may touch blocks of, the request's own included.
+        """
         self.last += 1
         sent = self.stack.engine.step_dispatched(self.last, leases)
         if isinstance(sent, Refusal):
@@ -60,19 +76,25 @@ class Compute:
 
     def _retire(self, step: Step) -> None:
         books = self.stack.ledger.books
-        for ref in step.refs:
-            if not books.current(ref):
+        generation = books.generation
+        for block, life in zip(step.refs.blocks, step.refs.generations, strict=True):
+            if generation[block] != life:
                 self.stack.watch.violation(
-                    "L3.no_reuse", f"step {step.number} writes block {ref.block}, whose gen {ref.generation} is over"
+                    "L3.no_reuse", f"step {step.number} writes block {block}, whose gen {life} is over"
                 )
         if step.refs:
-            write_many(self.array, [ref.block for ref in step.refs], step.keys)
+            write_many(self.array, step.refs.blocks, step.keys)
         self.stack.engine.step_retired(step.number)
         self.stack.note("step_retired", step=step.number)
-        if step.play.lease in books.leases and step.play.hit is not None:
-            self.compare(step.play, range(len(step.play.hit.blocks)))
+        play = step.play
+        if play.hit is not None and play.lease in books.leases:
+            self.compare(play, range(len(play.hit.blocks)))
+
+    def poison(self, refs: BlockRefs) -> None:
+        """Make these device blocks say that they hold nothing, so that what a load leaves out is seen."""
+        poison_many(self.array, refs.blocks, refs.blocks, refs.generations)
 
     def compare(self, play: Play, places: Sequence[int]) -> None:
-        """Every byte of these blocks must be what their keys must hold."""
-        blocks = [play.blocks[place].block for place in places]
-        self.result.wrong_bytes += len(check_many(self.array, blocks, [play.keys[place] for place in places]))
+        """Every byte of the blocks at these places of a prompt must be what their keys must hold."""
+        blocks, keys = [play.blocks.blocks[place] for place in places], play.keys
+        self.result.wrong_bytes += len(check_many(self.array, blocks, [keys[place] for place in places]))

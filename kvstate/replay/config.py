@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any, Final, Literal, Protocol, get_args
 
 Integrity = Literal["off", "boundary", "host"]
+"""Where bytes are hashed and verified: the values of `kvstate.runtime.copy.Integrity`, which can't be imported here
+without torch."""
 Law = Literal[
     "no-draining",
     "match-by-block",
@@ -21,22 +23,35 @@ Law = Literal[
     "no-condemned-keys",
     "end-at-first-failure",
 ]
+"""What can be taken out of a run, to see that it is missed; `kvstate.replay.breaks` says of each what it is."""
 LAWS: Final[tuple[Law, ...]] = get_args(Law)
+"""All of `Law`."""
 INTEGRITY: Final[tuple[Integrity, ...]] = get_args(Integrity)
+"""All of `Integrity`."""
 
 MAX_BLOCKS: Final = 1 << 24
+"""Of a pool: as many as the content oracle can name."""
 MIN_BLOCK_BYTES: Final = 64
+"""Eight words of the content oracle."""
 MAX_BLOCK_BYTES: Final = 1 << 30
+"""As far as the content oracle counts positions."""
 MAX_POOL_BYTES: Final = 1 << 40
+"""More than any machine has; what this one has is for the command line to ask."""
 MAX_CONCURRENCY: Final = 256
+"""Threads."""
 MAX_REQUESTS: Final = 1 << 31
+"""Of a run."""
 MAX_HOLD: Final = 1000.0
+"""A decode that holds its lease a thousand times as long as its answer takes never ends in any trace."""
 MAX_DELAY_MS: Final = 60_000.0
+"""Milliseconds: twice what any copy of a replay is waited for."""
 MAX_SEED: Final = (1 << 63) - 1
+"""Any number of 63 bits."""
 GENERATED_REQUESTS: Final = 2000
 """How many requests a generated workload has, where `limit` does not say."""
 
 RATES: Final = ("abort", "preempt", "fail", "late", "duplicate", "lost", "corrupt")
+"""The settings that are shares of requests or parts; with any of them above 0 a run is chaotic."""
 CHAOS: Final[dict[str, float]] = {
     "abort": 0.05,
     "preempt": 0.05,
@@ -53,7 +68,7 @@ while one is in flight."""
 
 
 class ConfigError(ValueError):
-    """A setting that makes no sense: one sentence with the option, the value and the remedy."""
+    """A setting that makes no sense: one sentence with the `option`, the value and the remedy."""
 
     def __init__(self, option: str, sentence: str) -> None:
         super().__init__(f"{option} {sentence}")
@@ -62,11 +77,15 @@ class ConfigError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayConfig:
-    """All settings of a replay. Rates are shares from 0 to 1, of requests (abort, preempt) or of parts (the rest)."""
+    """All settings of a replay. Rates are shares from 0 to 1, of requests (abort, preempt) or of parts (the rest).
+
+    Raises `ConfigError` for a value that makes no sense, alone or beside the others.
+    """
 
     trace: Path | None = None
     """A request trace; without one, a workload is generated from `seed`."""
     device_blocks: int = 4000
+    """Blocks of the device pool."""
     host_blocks: int = 20000
     """0 switches the lower tier off: nothing is stored, nothing loaded."""
     block_bytes: int = 4096
@@ -78,8 +97,11 @@ class ReplayConfig:
     limit: int | None = None
     """At most so many requests are replayed."""
     seed: int = 0
+    """Of the chaos, of the dice of requests, and of the workload if there is no `trace`."""
     abort: float = 0.0
+    """Requests that are aborted."""
     preempt: float = 0.0
+    """Requests that are preempted, besides those that are for want of room."""
     fail: float = 0.0
     """Parts that fail with some code, each code as often as the others."""
     fail_codes: tuple[tuple[str, float], ...] = ()
@@ -97,6 +119,7 @@ class ReplayConfig:
     deterministic: bool = False
     """Copies land and report in a seeded order and in virtual time, so that a seed gives one record."""
     integrity: Integrity = "boundary"
+    """Where bytes are hashed and verified."""
     break_law: Law | None = None
     """Run with this law taken out of the spec, or of the copier."""
     skip_bad: bool = False
@@ -217,7 +240,7 @@ def parse_delay(option: str, text: str) -> tuple[float, float]:
 
 
 class Progress(Protocol):
-    """What the driver calls now and then to say how far it is."""
+    """What the driver calls now and then to say how far it is; in its own thread, so it should be quick."""
 
     def __call__(self, done: int, total: int | None) -> None:
         """So many requests are done, of so many; None while nobody knows how many there are."""

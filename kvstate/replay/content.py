@@ -12,11 +12,15 @@ it names the life of the block, so that a reader of freed memory is told from a 
 
 The mark is a hash, not the key. Blocks of two keys can be mistaken for each other once in 2**36 mistakes; that is the
 chance that a fault goes unseen *given* that it happened, not that one is invented.
+
+Errors: `ValueError` from all that take an array or its width, for blocks that are no whole number of words or larger
+than 1 GiB, and for rows and contents of different number; in each case nothing was written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -24,9 +28,12 @@ import numpy.typing as npt
 import xxhash
 
 Bytes = npt.NDArray[np.uint8]
+"""Blocks as bytes: [count, block_bytes], or [block_bytes] for one."""
 Words = npt.NDArray[np.uint64]
+"""The same memory in words, or what goes into each."""
 
 WORD: Final = 8
+"""Bytes of a word."""
 _POSITION_BITS: Final = 27
 _MARK_BITS: Final = 36
 _GENERATION_BITS: Final = 12
@@ -39,6 +46,7 @@ _TILE_WORDS: Final = 1 << 14
 """128 KiB: what is worked on at once, so that it stays in the cache of a core."""
 
 Slots = Sequence[int] | npt.NDArray[np.int64]
+"""Rows of an array of blocks, in any order."""
 
 
 def mark_of(key: bytes) -> int:
@@ -75,18 +83,21 @@ def check_many(array: Bytes, slots: Slots, keys: Sequence[bytes]) -> list[int]:
     """Which of the rows `slots` are not, byte for byte, the content of their keys: indices into `slots`, ascending."""
     words = _words(array)
     at, heads = _paired(slots, _content_heads(keys))
-    bad = np.zeros(len(at), np.bool_)
+    bad: set[int] = set()
     for rows, cols in _tiles(len(at), words.shape[1]):
         found = words[at[rows], cols]
-        np.bitwise_xor(found, _positions(cols), out=found)
+        found ^= _positions(cols.start, cols.stop)
         wrong = found != heads[rows, None]
         if wrong.any():
-            bad[rows] |= wrong.any(axis=1)
-    return [int(line) for line in np.flatnonzero(bad)]
+            bad.update(rows.start + int(line) for line in np.flatnonzero(wrong.any(axis=1)))
+    return sorted(bad)
 
 
 def describe(word: bytes, known: Iterable[bytes] = ()) -> str:
-    """Whose 8 bytes these are, as a phrase; `known` are keys that may be named in full."""
+    """Whose 8 bytes these are, as a phrase; `known` are keys that may be named in full.
+
+    Raises `ValueError` for more or fewer bytes.
+    """
     if len(word) != WORD:
         raise ValueError(f"{len(word)} bytes were given; whose they are stands in {WORD}")
     value = int.from_bytes(word, "little")
@@ -141,7 +152,7 @@ def _write(array: Bytes, slots: Slots, heads: Words) -> None:
     words = _words(array)
     at, heads = _paired(slots, heads)
     for rows, cols in _tiles(len(at), words.shape[1]):
-        words[at[rows], cols] = heads[rows, None] | _positions(cols)
+        words[at[rows], cols] = heads[rows, None] | _positions(cols.start, cols.stop)
 
 
 def _words(array: Bytes) -> Words:
@@ -158,13 +169,21 @@ def _paired(slots: Slots, heads: Words) -> tuple[npt.NDArray[np.int64], Words]:
     return np.asarray(slots, np.int64), heads
 
 
-def _tiles(rows: int, words: int) -> Iterator[tuple[slice, slice]]:
+def _tiles(rows: int, words: int) -> Sequence[tuple[slice, slice]]:
     """Cut [rows, words] into pieces of about `_TILE_WORDS`: many short rows at a time, or pieces of one long row."""
-    tall, wide = max(1, _TILE_WORDS // max(words, 1)), min(words, _TILE_WORDS)
-    for row in range(0, rows, tall):
-        for col in range(0, words, max(wide, 1)):
-            yield slice(row, min(row + tall, rows)), slice(col, min(col + wide, words))
+    if 0 < rows * words <= _TILE_WORDS:
+        return ((slice(0, rows), slice(0, words)),)
+    tall, wide = max(1, _TILE_WORDS // max(words, 1)), max(1, min(words, _TILE_WORDS))
+    return [
+        (slice(row, min(row + tall, rows)), slice(col, min(col + wide, words)))
+        for row in range(0, rows, tall)
+        for col in range(0, words, wide)
+    ]
 
 
-def _positions(cols: slice) -> Words:
-    return np.arange(cols.start, cols.stop, dtype=np.uint64)
+@lru_cache(maxsize=8)
+def _positions(start: int, stop: int) -> Words:
+    """The positions from `start` up to `stop`, not to be written to. Blocks of one size always ask for the same."""
+    positions = np.arange(start, stop, dtype=np.uint64)
+    positions.flags.writeable = False
+    return positions

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack
-from typing import TextIO
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Final
 
 import numpy as np
 
@@ -15,43 +16,69 @@ from kvstate.replay.breaks import break_law
 from kvstate.replay.config import GENERATED_REQUESTS, Progress, ReplayConfig
 from kvstate.replay.player import Player
 from kvstate.replay.result import ReplayResult
+from kvstate.replay.serving import Serving
 from kvstate.replay.stack import Stack
 from kvstate.replay.trace import Request, TraceError, TraceReader, count_lines
 from kvstate.replay.workload import generate
 
 __all__ = ["ReplayResult", "run"]
 
-ENTERS_QUARANTINE = ("B22", "B27", "B36", "B39", "B42", "B63")
-AUDITS = 12
+ENTERS_QUARANTINE: Final = ("B22", "B27", "B36", "B39", "B42", "B63")
+"""The rows of `block.toml` that lead into quarantine from another state."""
+AUDITS: Final = 12
 """So often are the books audited during a run, and once at the end."""
-LONG = 3900
+LONG: Final = 3900
 """A run of so many requests has to race in earnest."""
-HOME_SECONDS = 60.0
+HOME_SECONDS: Final = 60.0
 """All must be at rest so long after the last request, or what is left is a leak."""
+COLLECT_EVERY: Final = 50_000
+"""So many objects are made before Python looks for cycles among them; by default it is 700."""
+MEMCPY_BYTES: Final = 64 << 20
+"""How much is copied to see what this machine can do: more than its caches hold, and no more, since the first touch of
+fresh memory takes ten times as long as the copy."""
 
 
 def run(config: ReplayConfig, progress: Progress) -> ReplayResult:
-    """Replay as `config` says. Raises `TraceError` for a trace that can't be read; all else is in the result."""
+    """Replay as `config` says, and tell `progress` how far it is.
+
+    Raises `TraceError` for a trace that can't be read, and `OSError` where the record can't be written; all else that
+    goes wrong is a sentence in the result.
+    """
     result = ReplayResult(hits={"device": 0, "host": 0}, settings=config.as_dict())
     with ExitStack() as closing:
         record = None
         if config.trace_out is not None:
             record = closing.enter_context(config.trace_out.open("w", encoding="utf-8"))
         total, requests = _requests(config, result, closing)
-        stack = _stack(config, record)
+        broken = None if config.break_law is None else break_law(config.break_law)
+        stack = Stack(config, broken, record)
         closing.callback(stack.copier.close, 5.0)
         player = Player(config, stack, result)
+        closing.enter_context(_few_collections())
         start = time.perf_counter()
         _play(player, requests, total, progress)
         _bring_home(player)
         result.seconds = time.perf_counter() - start
-        _count(player)
+        _count(stack, player.serving, result)
     _judge(config, stack, result)
     return result
 
 
-def _stack(config: ReplayConfig, record: TextIO | None) -> Stack:
-    return Stack(config, None if config.break_law is None else break_law(config.break_law), record)
+@contextmanager
+def _few_collections() -> Iterator[None]:
+    """Look for cycles seldom, and not in what was there before: a run makes millions of values and next to no cycles.
+
+    Else up to a tenth of the time goes into passes over all keys, and over the modules of torch.
+    """
+    before, frozen = gc.get_threshold(), gc.get_freeze_count()
+    gc.freeze()
+    gc.set_threshold(COLLECT_EVERY, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        if not frozen:
+            gc.unfreeze()
 
 
 def _requests(config: ReplayConfig, result: ReplayResult, closing: ExitStack) -> tuple[int | None, Iterator[Request]]:
@@ -78,18 +105,19 @@ def _requests(config: ReplayConfig, result: ReplayResult, closing: ExitStack) ->
 
 
 def _play(player: Player, requests: Iterator[Request], total: int | None, progress: Progress) -> None:
+    watch = player.stack.watch
     every = max(1, (total or 10_000) // AUDITS)
     for number, request in enumerate(requests, 1):
         player.play(request)
         if number % 64 == 0:
             progress(number, total)
-            player.watch.forget_lives()
+            watch.forget_lives()
             player.relieve()
         if number % every == 0:
-            player.watch.audit()
+            watch.audit()
         if player.stalled or player.ledger.fatal is not None:
             break
-    progress(player.admitted, total)
+    progress(player.serving.admitted, total)
 
 
 def _bring_home(player: Player) -> None:
@@ -109,18 +137,18 @@ def _bring_home(player: Player) -> None:
         ledger.shut()
 
 
-def _count(player: Player) -> None:
+def _count(stack: Stack, serving: Serving, result: ReplayResult) -> None:
     """Read off what the ledger, the watch and the copier counted."""
-    result, ledger, watch = player.result, player.ledger, player.watch
+    ledger, watch = stack.ledger, stack.watch
     books = ledger.books
     watch.audit()
     if ledger.fatal is None:
-        watch.untold(player.untold)
+        watch.untold(serving.untold)
         for sentence in ledger.rest():
             watch.violation("L11.home", sentence)
-    result.unique_blocks = len(player.unique)
-    result.bytes_copied = watch.copied * player.config.block_bytes
-    busy = player.stack.copier.seconds
+    result.unique_blocks = len(serving.unique)
+    result.bytes_copied = watch.copied * stack.memory.block_bytes
+    busy = stack.copier.seconds
     result.copy_gb_per_s = round(result.bytes_copied / busy / 1e9, 3) if busy else 0.0
     result.memcpy_gb_per_s = round(_memcpy(), 3)
     result.failures = dict(sorted(watch.failures.items()))
@@ -136,14 +164,23 @@ def _count(player: Player) -> None:
     result.violations = watch.violations
     result.reuses_after_drain = watch.reuses
     result.late_landings = len(watch.landed_late)
-    result.drain_blocks_p99 = int(np.percentile(player.draining, 99)) if player.draining else 0
+    result.drain_blocks_p99 = _p99(serving.draining)
     result.rows_fired = sum(1 for count in fired.values() if count)
     result.rows_never_fired = [row for row, count in fired.items() if not count]
 
 
+def _p99(counts: Sequence[int]) -> int:
+    """What 99 of 100 counts do not exceed, between two of them the share of the way; 0 of none."""
+    if not counts:
+        return 0
+    ordered = sorted(counts)
+    at, share = divmod(99 * (len(ordered) - 1), 100)
+    return (ordered[at] * (100 - share) + ordered[min(at + 1, len(ordered) - 1)] * share) // 100
+
+
 def _memcpy() -> float:
     """GB/s of one large copy between two buffers that were touched before."""
-    source = np.ones(256 << 20, np.uint8)
+    source = np.ones(MEMCPY_BYTES, np.uint8)
     target = np.zeros_like(source)
     start = time.perf_counter()
     np.copyto(target, source)

@@ -11,12 +11,15 @@ class ReplayResult:
     """The object that `kvstate replay --json` prints, and the sentences that make a run fail."""
 
     requests: int = 0
+    """Requests that were taken from the trace, those that are `too_long` included."""
     block_refs: int = 0
     """Blocks of all prompts; `hits` and `misses` add up to it."""
     unique_blocks: int = 0
+    """Different ids among `block_refs`."""
     hits: dict[str, int] = field(default_factory=dict)
     """Blocks of the longest cached prefix at a request's first lookup, by the tier that held them."""
     misses: int = 0
+    """Blocks behind that prefix."""
     loaded_blocks: int = 0
     """Blocks that a load brought to the device, of loads that committed them."""
     stored_blocks: int = 0
@@ -34,36 +37,54 @@ class ReplayResult:
     loads: dict[str, int] = field(default_factory=dict)
     """Loads by how they ended."""
     aborts: int = 0
+    """Requests that were aborted, while they loaded or when they began to decode."""
     preempts: int = 0
+    """How often a request was preempted, by the dice or for want of room."""
     failures: dict[str, int] = field(default_factory=dict)
+    """Failures of parts that were waited for, or given up, by the name of their code."""
     retries: int = 0
+    """Jobs and batches that were tried again, counted each time."""
     recomputes: int = 0
     """Loads that ended with tokens left to compute."""
     stale_reports: int = 0
+    """Reports for a part or attempt that is over."""
     unknown_reports: int = 0
+    """Reports under a token that was never minted."""
     quarantined_blocks: int = 0
     """Blocks that entered quarantine during the run."""
     quarantined_after_fence: int = 0
+    """Blocks that are in quarantine still, when every copy has been proved over. 0, or the run failed."""
     wrong_bytes: int = 0
     """Blocks that did not hold what their key must hold, or bytes of them."""
     violations: int = 0
+    """What was found that no law allows. 0, or the run failed."""
     leaked_blocks: int = 0
     """Blocks held at the end by nobody: neither free, nor cached, nor in quarantine for a reason."""
     max_inflight_jobs: int = 0
+    """The most offloads and loads that were on record at once."""
     aborts_while_copying: int = 0
+    """Aborts of requests some of whose blocks were read or written at that moment."""
     reuses_after_drain: int = 0
+    """Blocks that drained, came free and were given to somebody again."""
     late_landings: int = 0
+    """Copies that began to land when nobody waited for them, or in a block that its owner had left."""
     drain_blocks_p99: int = 0
     """Device blocks that were draining, at the 99th percentile of admissions."""
     pending_lookups: int = 0
+    """Lookups that were told to ask again, since another request was loading what they need."""
     too_long: int = 0
     """Requests whose prompt does not fit the device pool; they are counted as misses and not run."""
     skipped_lines: int = 0
+    """Broken lines of the trace that were passed over."""
     rows_fired: int = 0
+    """How many rows of all tables fired at least once."""
     rows_never_fired: list[str] = field(default_factory=list)
+    """The ids of the others."""
     settings: dict[str, Any] = field(default_factory=dict)
+    """What the run was told, as `ReplayConfig.as_dict`."""
     problems: list[str] = field(default_factory=list)
     """Why the run failed, a sentence each; empty when it did not."""
 
     def as_dict(self) -> dict[str, Any]:
+        """Every field by its name, as plain values."""
         return {item.name: getattr(self, item.name) for item in fields(self)}

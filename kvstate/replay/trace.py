@@ -29,6 +29,7 @@ MAX_LINE_BYTES = 8 << 20
 MAX_BLOCKS = 1 << 18
 """A quarter of a million blocks of 512 tokens are a prompt of 134 million tokens."""
 MAX_TOKENS = (1 << 31) - 1
+"""Of a prompt, and of an answer."""
 MAX_HASH_ID = (1 << 63) - 1
 """An id has to fit a signed 64-bit integer, as it does in every tool that writes such traces."""
 MAX_TIMESTAMP_MS = 1 << 53
@@ -232,7 +233,10 @@ def read_trace(path: Path, *, skip_bad: bool = False, limit: int | None = None) 
 
 
 def count_lines(path: Path) -> int | None:
-    """How many lines the file has, for a progress bar; None where that can't be told without using it up (a pipe)."""
+    """How many lines the file has, for a progress bar; None where that can't be told without using it up (a pipe).
+
+    Raises `TraceError` if it can't be read.
+    """
     if not path.is_file():
         return None
     lines = 0

@@ -8,7 +8,8 @@ balance. What it knows of a copy it read off when the work was handed out.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 from kvstate.errors import code_of, properties_of
 from kvstate.machines.audit import audit
@@ -17,24 +18,32 @@ from kvstate.machines.messages import BlockRef, Kind, Outcome, Report, Token, Wo
 from kvstate.machines.tables.block import State as B
 from kvstate.machines.tables.part import State as P
 from kvstate.machines.verdicts import Hit
+from kvstate.replay.rows import listen
 
-KEPT = 20
+KEPT: Final = 20
 """So many violations are kept in full; the rest are counted."""
-HELD = (B.DRAINING, B.QUARANTINED)
+_FREE: Final = int(B.FREE)
+_HELD: Final = (int(B.DRAINING), int(B.QUARANTINED))
+"""States as plain numbers: to look up a member of an enum takes longer than all else that is done at a row."""
 
 
 class Watch:
     """See the module. `on_land` is called from copier threads; everything else from the thread that owns the ledger."""
 
     def __init__(self, ledger: Ledger) -> None:
+        """Watch this ledger from here on; what happened before is not known."""
         self.ledger = ledger
         self.violations = 0
+        """How often something was found that no law allows."""
         self.sentences: list[str] = []
+        """The first `KEPT` of them, each as `LAW: sentence`."""
         self.failures: Counter[str] = Counter()
+        """Failures in reports that a part was there to hear, by the name of their code."""
         self.landed_late: list[None] = []
         """Grows by one for each landing of a part that was given up, or in a block that its owner had left. A list,
         since threads append safely."""
         self.reuses = 0
+        """Blocks, of any tier, that drained, came free and were given to somebody again."""
         self.copied = 0
         """Blocks whose copy was reported done."""
         self._lives: dict[Token, tuple[Work, tuple[int, ...]]] = {}
@@ -42,11 +51,10 @@ class Watch:
         """Copies whose bytes have begun to move; threads add to it, and adding is one step of the interpreter."""
         self._bad: set[tuple[bytes, BlockRef]] = set()
         self._drained: set[int] = set()
-        block = ledger.core.ports.block
-        self._after = block.sink
-        block.sink = self.on_block
+        listen(ledger, self.on_blocks, ("block",))
 
     def violation(self, law: str, sentence: str) -> None:
+        """Something is so that this law does not allow: `sentence` says what, with the values."""
         self.violations += 1
         if len(self.sentences) < KEPT:
             self.sentences.append(f"{law}: {sentence}")
@@ -56,7 +64,7 @@ class Watch:
     def on_submit(self, work: Work) -> None:
         """Remember the lives of the blocks that a copy is started on."""
         generation = self.ledger.books.generation
-        self._lives[work.token] = (work, tuple(generation[block] for block in (*work.src, *work.dst)))
+        self._lives[work.token] = (work, tuple([generation[block] for block in (*work.src, *work.dst)]))
 
     def on_land(self, work: Work, when: float) -> None:  # noqa: ARG002 - a hook of the copiers
         """Bytes are about to move: every block must be in the life that the copy was started on (law L3)."""
@@ -64,15 +72,16 @@ class Watch:
         whole, lives = self._lives[work.token]
         self._landed.add(work.token)
         late = self._given_up(work.token)
-        for block, generation in zip((*whole.src, *whole.dst), lives, strict=True):
-            if books.generation[block] != generation:
+        generation, state = books.generation, books.block_state
+        for block, life in zip((*whole.src, *whole.dst), lives, strict=True):
+            if generation[block] != life:
                 self.violation(
                     "L3.no_reuse",
-                    f"{whole.kind} part {whole.token.serial} began on block {block} gen {generation} and lands on gen "
-                    f"{books.generation[block]}",
+                    f"{whole.kind} part {whole.token.serial} began on block {block} gen {life} and lands on gen "
+                    f"{generation[block]}",
                 )
                 return
-            late = late or books.block_state[block] in HELD
+            late = late or state[block] in _HELD
         if late:
             self.landed_late.append(None)
 
@@ -110,19 +119,18 @@ class Watch:
 
     # -- the ledger ----------------------------------------------------------------------------------------------------
 
-    def on_block(self, machine: str, uid: int, row: str, before: int, after: int) -> None:
-        """Count blocks that drained, came free, and were given to somebody again."""
-        if self._after is not None:
-            self._after(machine, uid, row, before, after)
-        if after == B.FREE and before in HELD:
-            self._drained.add(uid)
-        elif before == B.FREE and uid in self._drained:
-            self._drained.discard(uid)
-            self.reuses += 1
+    def on_blocks(self, machine: str, blocks: Sequence[int], row: str, before: int, after: int) -> None:  # noqa: ARG002
+        """Count blocks that drained, came free, and were given to somebody again. Hears of every row of a block."""
+        if before == _FREE:
+            again = self._drained.intersection(blocks)
+            self._drained -= again
+            self.reuses += len(again)
+        elif after == _FREE and before in _HELD:
+            self._drained.update(blocks)
 
     def on_hit(self, hit: Hit) -> None:
         """No key may be a hit in the life of a block in which its bytes were reported bad (law L5)."""
-        for key, ref in zip(hit.keys, hit.blocks, strict=True):
+        for key, ref in zip(hit.keys, hit.blocks, strict=True) if self._bad else ():
             if (key, ref) in self._bad:
                 self.violation(
                     "L5.bad_keys", f"key {key.hex()} is a hit in block {ref.block} gen {ref.generation} again"
@@ -137,6 +145,7 @@ class Watch:
             self.violation(self.ledger.fatal.law, self.ledger.fatal.sentence)
 
     def untold(self, loads: Iterable[int]) -> None:
+        """These loads, by number, were started and had no verdict when all was over."""
         for load in loads:
             self.violation("L1.verdict_once", f"load {load} was never told how it ended")
 

@@ -29,6 +29,7 @@ ZIPF = 1.1
 LIVE = 48
 """Conversations that go on at the same time; the reuse of a conversation's blocks is about so many requests apart."""
 MEAN_GAP_MS = 250.0
+"""From one request to the next, milliseconds."""
 MEAN_TURN_TOKENS = 1600.0
 """What a user adds in one turn: a question, and at times a document."""
 MEAN_ANSWER_TOKENS = 300.0

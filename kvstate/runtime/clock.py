@@ -10,13 +10,15 @@ from typing import Protocol
 
 
 class Clock(Protocol):
+    """Whoever can say what time it is."""
+
     def now(self) -> float:
         """Seconds since this clock was started; never goes back."""
         ...
 
 
 class RealClock:
-    """The monotonic clock of the machine, from zero at birth."""
+    """The monotonic clock of the machine, from zero at birth. Any thread may ask it."""
 
     __slots__ = ("_start",)
 
@@ -24,6 +26,7 @@ class RealClock:
         self._start = time.monotonic()
 
     def now(self) -> float:
+        """Seconds since it was made."""
         return time.monotonic() - self._start
 
 
@@ -33,13 +36,15 @@ class VirtualClock:
     __slots__ = ("_now",)
 
     def __init__(self, start: float = 0.0) -> None:
+        """It stands at `start`, in seconds."""
         self._now = start
 
     def now(self) -> float:
+        """Seconds, as it was told last."""
         return self._now
 
     def advance(self, seconds: float) -> float:
-        """Move on by that much; returns the new time. Raises `ValueError` for a step back."""
+        """Move on by so many seconds; returns the new time. Raises `ValueError` for a step back."""
         return self.advance_to(self._now + seconds)
 
     def advance_to(self, when: float) -> float:

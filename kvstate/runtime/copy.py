@@ -46,7 +46,9 @@ STAGES: Final[dict[str, str]] = {
 """At which stage of a block's way each kind of part fails."""
 
 Cancelled = Callable[[], bool]
+"""Asked before each piece: is the rest of the part no longer wanted? May be called in a thread of the copier."""
 Slots = slice | list[int]
+"""Rows of a pool: adjacent ones as a slice, others one by one."""
 
 
 class Integrity(StrEnum):
@@ -73,11 +75,17 @@ class Piece(NamedTuple):
     """Lines of a part that are copied by one assignment: a run of adjacent blocks, or scattered small ones."""
 
     line: int
+    """The first of them, as an index into the part."""
     length: int
+    """How many they are."""
     src: Pool
+    """Where they are read."""
     src_at: Slots
+    """At which slots of that pool, `length` of them."""
     dst: Pool
+    """Where they are written."""
     dst_at: Slots
+    """At which slots of that pool, `length` of them."""
 
 
 def perform(
@@ -119,12 +127,15 @@ def answer(failures: tuple[Failure, ...], *, proved: bool | None = None) -> Outc
 
 
 def lines_of(work: Work, start: int, stop: int) -> Work:
-    """The same work with lines `start` to `stop` only, for copies that are done in pieces."""
+    """The same work with lines `start` up to `stop` (not included) only, for copies that are done in pieces."""
     return work._replace(src=work.src[start:stop], dst=work.dst[start:stop], keys=work.keys[start:stop])
 
 
 def pieces_of(memory: Memory, work: Work) -> list[Piece]:
-    """How the lines of `work` are copied, in order. Raises `NoSuchBlockError` for a block outside of the pools."""
+    """How the lines of `work` are copied, in order; each line is in one piece, and a piece in one pool on either side.
+
+    Raises `NoSuchBlockError` for a block outside of the pools.
+    """
     pieces: list[Piece] = []
     src, dst, start, lines = work.src, work.dst, 0, len(work.src)
     while start < lines:

@@ -33,9 +33,13 @@ class Poll(NamedTuple):
     """What one turn of the loop brought."""
 
     loads: tuple[LoadVerdict, ...]
+    """How loads ended, in the order in which they did; so are the next two."""
     jobs: tuple[JobVerdict, ...]
+    """How offloads ended."""
     settled: tuple[Settlement, ...]
+    """Loads none of whose copies is waited for any more."""
     fatal: Fatal | None
+    """Why the ledger is poisoned. Unlike the others it is said again in every turn from then on."""
     reports: int
     """How many reports were fed to the ledger."""
 
@@ -43,16 +47,23 @@ class Poll(NamedTuple):
 class Dispatcher:
     """Gives effects to copiers, in order, each not before the step that it waits for has retired.
 
-    It needs no ledger: a recorded stream of effects and retired steps makes the same copies again.
+    It needs no ledger: a recorded stream of effects and retired steps makes the same copies again. Nothing here raises:
+    what a copier raises becomes a report.
     """
 
     def __init__(self, copiers: Mapping[str, Copier], inbox: Inbox) -> None:
+        """`copiers` by the names that `Work.copier` gives them; `inbox` takes the reports of what never began."""
         self.copiers = dict(copiers)
+        """By name."""
         self.inbox = inbox
+        """Where reports go, the copiers' as well."""
         self.retired = 0
+        """The last compute step that is over."""
         self.waiting: list[Work] = []
+        """Work whose step is not over, in order. No copier knows of it."""
 
     def give(self, effects: Iterable[Effect]) -> None:
+        """Hand effects out, in their order; work whose step is not over is kept until it is."""
         for effect in effects:
             if isinstance(effect, Work):
                 if effect.after_step > self.retired:
@@ -64,6 +75,7 @@ class Dispatcher:
             # There is no Undo: it belongs to durable pools, which no copier here has and `Engine` refuses.
 
     def step_retired(self, step: int) -> None:
+        """This compute step and all before it are over: hand out what waited for them."""
         self.retired = max(self.retired, step)
         ready = [work for work in self.waiting if work.after_step <= self.retired]
         self.waiting = [work for work in self.waiting if work.after_step > self.retired]
@@ -94,9 +106,17 @@ class Dispatcher:
 
 
 class Engine:
-    """A ledger with copiers of its own process. See the module for the loop."""
+    """A ledger with copiers of its own process. See the module for the loop.
+
+    It belongs to the thread that made it.
+
+    Errors: `RuntimeError` from every method that another thread calls. Making one raises `ValueError` for a ledger that
+    asks for what one process without a disk can't do: a durable pool, or more ranks than one. What goes wrong in the
+    ledger or in a copier is no error here; it comes back in a verdict.
+    """
 
     def __init__(self, ledger: Ledger, copiers: Mapping[str, Copier], inbox: Inbox, clock: Clock) -> None:
+        """`copiers` by the names that `Work.copier` gives them; `inbox` is the one that they all report to."""
         durable = [pool.name for pool in ledger.config.pools if pool.durable]
         if durable:
             raise ValueError(
@@ -105,9 +125,13 @@ class Engine:
         if ledger.config.ranks != 1:
             raise ValueError(f"the ledger counts {ledger.config.ranks} ranks; an engine of one process drives one")
         self.ledger = ledger
+        """For requests; reports, effects and the clock are the engine's to pass on."""
         self.inbox = inbox
+        """Reports on their way to the ledger."""
         self.clock = clock
+        """What the ledger is told the time from."""
         self.dispatcher = Dispatcher(copiers, inbox)
+        """What gives effects to the copiers."""
         self.tap: Callable[[Effect], None] | None = None
         """Told of every effect as it goes out; for records."""
         self.heard: Callable[[Report], None] | None = None
@@ -115,7 +139,7 @@ class Engine:
         self._owner = threading.get_ident()
 
     def poll(self, max_reports: int = 512) -> Poll:
-        """One turn of the loop; feeds at most `max_reports` reports."""
+        """One turn of the loop; feeds at most `max_reports` reports. What is left comes in the next turn."""
         self._mine()
         reports = self._hear(max_reports)
         self.ledger.tick(self.clock.now())
@@ -139,11 +163,12 @@ class Engine:
         self.dispatcher.give(effects)
 
     def step_dispatched(self, step: int, leases: Sequence[int]) -> bool | Refusal:
+        """As `Ledger.step_dispatched`: this step goes out and may touch the blocks of these leases."""
         self._mine()
         return self.ledger.step_dispatched(step, leases)
 
     def step_retired(self, step: int) -> bool | Refusal:
-        """The step is over: what waited for it may start."""
+        """As `Ledger.step_retired`: this step and all before it are over. Copies that waited for them start now."""
         self._mine()
         retired = self.ledger.step_retired(step)
         if retired:

@@ -24,12 +24,15 @@ LIMIT: Final = 1 << 20
 class Inbox:
     """Reports on their way to the ledger, in the order in which they came.
 
-    `decode` turns the bytes of an encoded report into a report, and raises whatever it likes for bytes that are none.
+    Any thread may put; one alone drains and waits. Raises `ValueError` for a `limit` below 1, which leaves no room.
     """
 
     __slots__ = ("_arrived", "_asleep", "_decode", "_limit", "_reports", "bad", "dropped", "first_bad")
 
     def __init__(self, *, decode: Callable[[bytes], Report] | None = None, limit: int = LIMIT) -> None:
+        """`decode` turns the bytes of an encoded report into a report, and raises whatever it likes for bytes that are
+        none; `limit` is how many reports wait at most.
+        """
         if limit < 1:
             raise ValueError(f"an inbox of {limit} reports can't hold any; give a limit of 1 or more")
         self._reports: deque[Report] = deque()

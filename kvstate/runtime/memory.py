@@ -22,6 +22,7 @@ import numpy.typing as npt
 import torch
 
 Bytes = npt.NDArray[np.uint8]
+"""Bytes as NumPy has them, of a shape that is said where they are used."""
 _NO_VIEW: Final = "pool {} lies on {}: its bytes have no NumPy view; use `tensor`"
 SUM_BYTES: Final = 16
 """Length of a checksum: xxh3_128."""
@@ -56,9 +57,13 @@ class Seals:
     __slots__ = ("keys", "marks", "sums")
 
     def __init__(self, count: int) -> None:
+        """Of `count` slots, all empty."""
         self.keys: list[bytes] = [b""] * count
+        """By slot: under which key its bytes were stored."""
         self.sums = bytearray(SUM_BYTES * count)
+        """The checksums, end to end, `SUM_BYTES` each; of a slot that is not summed, nothing that means anything."""
         self.marks = bytearray(count)
+        """By slot: a number of `Mark`."""
 
     def open(self, slots: Sequence[int]) -> None:
         """The bytes of these slots are about to change: what was known of them is no longer true."""
@@ -67,7 +72,10 @@ class Seals:
             marks[slot] = _OPEN
 
     def close(self, slots: Sequence[int], keys: Sequence[bytes], sums: Sequence[bytes] | None) -> None:
-        """These slots now hold these keys; `sums` are their checksums if they were taken."""
+        """These slots now hold these keys, one each; `sums` are their checksums if they were taken.
+
+        Raises `ValueError` for lists of different lengths.
+        """
         kept, marks, mark = self.keys, self.marks, _KEYED if sums is None else _SUMMED
         if sums is not None:
             for slot, sum_ in zip(slots, sums, strict=True):
@@ -77,29 +85,44 @@ class Seals:
             marks[slot] = mark
 
     def sum(self, slot: int) -> bytes:
+        """The checksum of a slot, `SUM_BYTES` bytes; for a slot whose mark is SUMMED."""
         return bytes(self.sums[slot * SUM_BYTES : (slot + 1) * SUM_BYTES])
 
 
 class Pool:
-    """`count` blocks of `block_bytes` bytes, of which the first has the number `base`."""
+    """`count` blocks of `block_bytes` bytes, of which the first has the number `base`. A *slot* counts from there.
+
+    Raises `ValueError` for numbers that make no pool.
+    """
 
     __slots__ = ("_array", "_blocks", "base", "block_bytes", "count", "end", "name", "on_cpu", "seals", "tensor")
 
     def __init__(self, name: str, base: int, count: int, block_bytes: int, device: str | torch.device = "cpu") -> None:
+        """Allocates and touches the memory, on the `device` that torch knows by that name.
+
+        What torch raises where there is no room comes through.
+        """
         if base < 0 or count < 0 or block_bytes < 1:
             raise ValueError(
                 f"pool {name}: {count} blocks of {block_bytes} bytes from number {base} on make no pool; "
                 "numbers and counts are 0 or more, a block has at least a byte"
             )
         self.name = name
+        """For messages."""
         self.base = base
+        """The number of its first block."""
         self.count = count
+        """How many blocks it has."""
         self.end = base + count
         """The first block number behind the pool."""
         self.block_bytes = block_bytes
+        """Bytes of a block."""
         self.tensor = torch.empty((count, block_bytes), dtype=torch.uint8, device=device).fill_(0)
+        """The memory, [count, block_bytes], of bytes."""
         self.on_cpu = self.tensor.device.type == "cpu"
+        """Has it the views `array` and `blocks`?"""
         self.seals = Seals(count)
+        """What is known of each slot beside its bytes."""
         self._array: Bytes | None = None
         self._blocks: npt.NDArray[np.void] | None = None
         if self.on_cpu:
@@ -131,12 +154,18 @@ class Pool:
 
 
 class Memory:
-    """All pools of one runtime. Block numbers may have gaps between pools and never overlap."""
+    """All pools of one runtime. Block numbers may have gaps between pools and never overlap.
+
+    Errors: `NoSuchBlockError` for a block number that lies in no pool; making one raises `ValueError` for no pool, for
+    pools that overlap, and for blocks of two sizes.
+    """
 
     __slots__ = ("_bases", "_filled", "block_bytes", "pools")
 
     def __init__(self, pools: Iterable[Pool]) -> None:
+        """The pools in any order."""
         self.pools = tuple(sorted(pools, key=lambda pool: (pool.base, pool.end)))
+        """In the order of their numbers."""
         if not self.pools:
             raise ValueError("a memory needs at least one pool")
         for before, pool in zip(self.pools, self.pools[1:], strict=False):
@@ -148,6 +177,7 @@ class Memory:
                     f"{pool.name}; blocks are copied whole, so all pools need the same size"
                 )
         self.block_bytes = self.pools[0].block_bytes
+        """Bytes of a block, in all of them."""
         self._filled = tuple(pool for pool in self.pools if pool.count)
         self._bases = tuple(pool.base for pool in self._filled)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import os
 import subprocess
@@ -264,6 +265,31 @@ def test_a_trace_that_is_not_there_is_told(tmp_path: Path) -> None:
 
 
 # ---- What comes out --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("counts", "found"),
+    [([], 0), ([7], 7), ([0, 100], 99), (range(101), 99), ([5] * 99 + [1000], 14), (list(range(200, -1, -1)), 198)],
+)
+def test_what_99_of_100_counts_do_not_exceed(counts: list[int], found: int) -> None:
+    assert driver._p99(counts) == found
+
+
+def test_python_collects_as_before_when_a_run_is_over() -> None:
+    """While it lasts it does so more seldom, and leaves alone what was there; a run that fails ends that as well."""
+    during: list[tuple[int, int]] = []
+    before = gc.get_threshold(), gc.get_freeze_count()
+
+    def progress(done: int, total: int | None) -> None:
+        during.append((gc.get_threshold()[0], gc.get_freeze_count()))
+        if done == total:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        driver.run(ReplayConfig(limit=100, deterministic=True, **SMALL), progress)
+    assert {often for often, _ in during} == {driver.COLLECT_EVERY}
+    assert all(frozen > 1000 for _, frozen in during)
+    assert (gc.get_threshold(), gc.get_freeze_count()) == before
 
 
 def test_everything_that_was_promised_is_in_the_result() -> None:

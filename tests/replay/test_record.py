@@ -16,10 +16,15 @@ from kvstate.errors import Code, KVError
 from kvstate.machines.ledger import Ledger
 from kvstate.machines.messages import Cancel, Failure, Outcome, Report, Token, Undo
 from kvstate.machines.tables import SPEC_VERSION, TABLES
+from kvstate.machines.tables.block import State as B
 from kvstate.machines.verdicts import Ending, Fatal, JobVerdict, LoadVerdict, Settlement
-from kvstate.replay.record import FORMAT, Recorder
+from kvstate.replay.record import Recorder
 from kvstate.replay.result import ReplayResult
+from kvstate.spec.diagram_record import FORMAT
 from kvstate.spec.loader import load_spec
+from kvstate.trace.check import Checker, check_lines
+from kvstate.trace.lines import KINDS
+from kvstate.trace.lines import Line as Read
 from tests.replay.runs import SMALL, STORM, no_measuring, replay, sound
 from tests.runtime.rig import Rig
 
@@ -52,9 +57,19 @@ def test_lines_are_numbered_and_time_never_goes_back() -> None:
     assert [line["n"] for line in lines] == list(range(1, len(lines) + 1))
     times = [line["t"] for line in lines]
     assert times == sorted(times)
-    kinds = Counter(next(word for word in ("row", "in", "out", "verdict") if word in line) for line in lines)
+    kinds = Counter(next(word for word in ("row", "born", "in", "out", "verdict") if word in line) for line in lines)
     assert sum(kinds.values()) == len(lines)
     assert min(kinds.values()) > 100
+
+
+def test_a_chaotic_record_is_as_the_spec_allows_to_its_last_line() -> None:
+    """Guards and counters, too: every row is fired again on what the record says of its births."""
+    _, (head, *lines) = run()
+    checker = Checker(load_spec(check=False), head["params"])
+    numbered = [Read(at, next(kind for kind in KINDS if kind in line), line) for at, line in enumerate(lines, 2)]
+    found = check_lines(checker, numbered)
+    assert found.violation is None
+    assert found.lines == len(lines) + 1
 
 
 def test_every_row_fits_the_spec_and_the_state_before_it() -> None:
@@ -140,7 +155,8 @@ def test_what_each_line_looks_like(ledger: Ledger) -> None:
     recorder.on_verdict(Settlement(7))
     recorder.on_verdict(Fatal("L8", "a counter"))
     lines = [json.loads(line) for line in stream.getvalue().splitlines()]
-    assert lines[0] == {"kvstate": FORMAT, "spec": SPEC_VERSION, "settings": {"seed": 1}}
+    params = {"ranks": 1, "attempts": ledger.config.attempts}
+    assert lines[0] == {"kvstate": FORMAT, "spec": SPEC_VERSION, "params": params, "settings": {"seed": 1}}
     assert [{name: value for name, value in line.items() if name not in "nt"} for line in lines[1:]] == [
         {"in": "abort", "lease": 3},
         {"in": "report", "token": [1, 5], "outcome": "denied", "failures": [[2, int(Code.NO_SPACE), "ENOSPC"]]},
@@ -151,6 +167,23 @@ def test_what_each_line_looks_like(ledger: Ledger) -> None:
         {"verdict": "settled", "load": 7},
         {"verdict": "fatal", "law": "L8", "sentence": "a counter", "dump": []},
     ]
+
+
+def test_a_row_is_written_as_an_encoder_would(ledger: Ledger) -> None:
+    """Its line is put together by hand; nobody who reads it can tell."""
+    recorder, stream = written(ledger)
+    for now in (0.0, 1e-9, 0.1 + 0.2, 12345.678901234567, 1e15):
+        ledger.books.now = now
+        recorder.on_rows("block", [0, 2**40], "B10", B.CACHED, B.ACTIVE)
+        recorder.on_rows("block", [0, 2**40], "B10", B.ACTIVE, B.ACTIVE)
+        recorder.on_input("open", lease=2**40)
+    lines = stream.getvalue().splitlines()
+    assert len(lines) == recorder.lines == 26
+    assert [json.dumps(json.loads(line), separators=(",", ":")) for line in lines] == lines
+    assert {json.loads(line)["t"] for line in lines[1:]} == {0.0, 1e-9, 0.3, 12345.678901235, 1e15}  # nanoseconds
+    assert json.loads(lines[-2]) == {
+        "n": 24, "t": 1e15, "row": "B10", "m": "block", "id": 2**40, "from": "active", "to": "active",
+    }  # fmt: skip
 
 
 def test_every_machine_is_listened_to(ledger: Ledger) -> None:

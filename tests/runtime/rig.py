@@ -86,7 +86,7 @@ class Rig:
     def open(self) -> int:
         return got(self.ledger.open("test"))
 
-    def allocate(self, lease: int, count: int) -> tuple[BlockRef, ...]:
+    def allocate(self, lease: int, count: int) -> Sequence[BlockRef]:
         """Blocks as an engine gets them: what was in them is poison."""
         refs = got(self.ledger.allocate(lease, count)).blocks
         self.poison(refs)
@@ -96,7 +96,7 @@ class Rig:
         blocks = [ref.block for ref in refs]
         poison_many(self.memory.pools[0].array, blocks, blocks, [ref.generation for ref in refs])
 
-    def computed(self, lease: int, keys: Sequence[bytes]) -> tuple[BlockRef, ...]:
+    def computed(self, lease: int, keys: Sequence[bytes]) -> Sequence[BlockRef]:
         """Blocks that the lease has filled and published."""
         refs = self.allocate(lease, len(keys))
         fill(self.memory, [ref.block for ref in refs], keys)
@@ -121,7 +121,7 @@ class Rig:
         got(self.ledger.allocate(lease, pool.counts[B.FREE] + pool.counts[B.CACHED]))
         self.ledger.abort(lease)
 
-    def load(self, lease: int, keys: Sequence[bytes], seconds: float = 5.0) -> tuple[int, tuple[BlockRef, ...]]:
+    def load(self, lease: int, keys: Sequence[bytes], seconds: float = 5.0) -> tuple[int, Sequence[BlockRef]]:
         """Start to load keys that lie in the host pool alone; returns the load and where it goes."""
         hit = self.look_up(lease, keys)
         assert len(hit.below) == len(keys)

@@ -7,6 +7,7 @@ writing; the last two are the world's: when bytes landed, and when a report was 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import NamedTuple
@@ -170,7 +171,7 @@ class Serving:
         else:
             self._prefill(waiting)
 
-    def _fresh(self, lease: int, count: int) -> tuple[BlockRef, ...] | None:
+    def _fresh(self, lease: int, count: int) -> Sequence[BlockRef] | None:
         grant = self.ledger.allocate(lease, count)
         if not isinstance(grant, Grant):
             return None

@@ -233,7 +233,7 @@ def test_a_fence_says_nothing_of_work_that_was_never_submitted(rig: Rig) -> None
     """
     rig.only_in_host(keys_of(9))
     lease, _ = store_behind_a_step(rig, 1)
-    (source,) = rig.ledger.books.leases[lease].owned
+    (source,) = rig.ledger.books.owned(rig.ledger.books.leases[lease])
     other = rig.open()
     load, _ = rig.load(other, keys_of(9))
     (flight,) = rig.flying()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from random import Random
 
 import numpy as np
@@ -48,7 +48,7 @@ class Threads:
             turns.append(self.engine.poll())
         return turns
 
-    def computed(self, lease: int, *numbers: int) -> tuple[BlockRef, ...]:
+    def computed(self, lease: int, *numbers: int) -> Sequence[BlockRef]:
         refs = got(self.ledger.allocate(lease, len(numbers))).blocks
         fill(self.memory, [ref.block for ref in refs], keys_of(*numbers))
         got(self.ledger.seal(lease, refs, keys_of(*numbers)))
@@ -109,7 +109,7 @@ def test_no_request_ever_finds_another_ones_bytes(threads: Threads) -> None:
     by whoever has it: a copy that outlives its request would leave its bytes there.
     """
     dice, ledger, memory = Random(7), threads.ledger, threads.memory
-    given: dict[int, tuple[BlockRef, ...]] = {}
+    given: dict[int, Sequence[BlockRef]] = {}
     loads = aborted = 0
     for turn in range(400):
         lease = got(ledger.open("test"))

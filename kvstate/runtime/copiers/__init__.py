@@ -34,7 +34,10 @@ class Copier(Protocol):
         ...
 
     def cancel(self, token: Token) -> None:
-        """Ask that a part be stopped. A wish: only a report of CANCELLED says that it came true. Never raises."""
+        """Ask that a part be stopped. A wish: only a report of CANCELLED says that it came true. Never raises.
+
+        A token that was never submitted, or whose part is over, is no mistake: the part may have ended a moment ago.
+        """
         ...
 
     def fence(self) -> int:
@@ -48,6 +51,7 @@ class Copier(Protocol):
     def close(self, within: float) -> tuple[Token, ...]:
         """Take no more work, and let what is under way end, for `within` seconds at most.
 
-        Returns the parts that may touch memory even now; only if there are none may the memory be given back.
+        Returns the tokens of the parts that may touch memory even now; only if there are none may the memory be given
+        back. May be called again.
         """
         ...

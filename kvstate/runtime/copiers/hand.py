@@ -25,7 +25,9 @@ class Flight:
     """One physical copy. To be read by tests; changed by the copier alone."""
 
     serial: int
+    """Its place in `HandCopier.flights`; not the serial of its token."""
     work: Work
+    """What was submitted."""
     landed: int = 0
     """Lines whose bytes have moved."""
     over: bool = False
@@ -41,6 +43,7 @@ class Flight:
 
     @property
     def token(self) -> Token:
+        """Of its work; two copies may have one, if a ledger minted it twice."""
         return self.work.token
 
     @property
@@ -52,12 +55,14 @@ class Flight:
 class HandCopier:
     """Holds every part until the test releases it. Copies are named by `Flight.serial` or, where there is one, a token.
 
-    A token names the oldest copy under it that is not at rest; if all are, the newest.
+    A token names the oldest copy under it that is not at rest; if all are, the newest. For one thread: the bytes move
+    in the call that lands them, and the report is in the inbox when the call that delivers it returns.
     """
 
     def __init__(
         self, memory: Memory, inbox: Inbox, *, name: str = "cpu", integrity: Integrity = Integrity.HOST
     ) -> None:
+        """Copies within `memory`, reports to `inbox`; `name` is what `Work.copier` says."""
         self.name = name
         self.flights: list[Flight] = []
         """Every copy that was ever submitted, in that order; `Flight.serial` is the index."""
@@ -72,6 +77,7 @@ class HandCopier:
     # What the engine calls.
 
     def submit(self, work: Work) -> None:
+        """Take one part and do nothing with it. Raises `CopierClosedError`, or once what `refuse` holds."""
         if self._closed:
             raise CopierClosedError(self.name, work)
         if self.refuse is not None:
@@ -94,7 +100,7 @@ class HandCopier:
         return self._serial
 
     def close(self, within: float) -> tuple[Token, ...]:  # noqa: ARG002 - nothing here takes time
-        """Lands nothing and says what has not landed."""
+        """Takes no more work, lands nothing, and says what has not landed."""
         self._closed = True
         return tuple(flight.token for flight in self.flights if not flight.over)
 
@@ -105,7 +111,10 @@ class HandCopier:
         return [flight for flight in self.flights if not flight.at_rest]
 
     def flight(self, which: Token | int) -> Flight:
-        """The copy of that serial, or the one that the token names. Raises `HandError` if there is none."""
+        """The copy of that serial (an index into `flights`), or the one that the token names.
+
+        Raises `HandError` if there is none.
+        """
         if isinstance(which, int):
             if not 0 <= which < len(self.flights):
                 raise HandError(f"copy {which} was never submitted; {len(self.flights)} copies were")
@@ -116,9 +125,10 @@ class HandCopier:
         return next((flight for flight in under if not flight.at_rest), under[-1])
 
     def land(self, which: Token | int, lines: int | None = None) -> Flight:
-        """Move the bytes of the next `lines` lines, or of all that are left; no report. Raises `HandError`.
+        """Move the bytes of the next `lines` lines, or of all that are left; no report.
 
-        An exception in there is kept as a failure of the copy, which is then over.
+        An exception in there is kept as a failure of the copy, which is then over. Raises `HandError` for a copy that
+        is over already.
         """
         flight = self.flight(which)
         if flight.over:
@@ -136,10 +146,11 @@ class HandCopier:
         return flight
 
     def deliver(self, which: Token | int, outcome: str | None = None, failures: tuple[Failure, ...] = ()) -> Report:
-        """Post a report: what came of the bytes, or the outcome that is given. May be said again. Raises `HandError`.
+        """Post a report, and return it: what came of the bytes, or the outcome that is given. May be said again.
 
         An outcome that proves the copy over ends it: bytes that have not landed never will. TIMEOUT proves nothing and
-        leaves it in flight. DONE is no outcome for bytes that have not landed: copiers fail, they do not lie.
+        leaves it in flight. DONE is no outcome for bytes that have not landed: copiers fail, they do not lie. Raises
+        `HandError` for that, for a report that was lost, and for a copy in flight where no outcome is given.
         """
         flight = self.flight(which)
         if flight.lost:
@@ -157,7 +168,7 @@ class HandCopier:
         return report
 
     def lose(self, which: Token | int) -> Flight:
-        """The report of this copy will never come. Its bytes may still land."""
+        """The report of this copy will never come. Its bytes may still land. Raises `HandError` if there is none."""
         flight = self.flight(which)
         flight.lost = True
         return flight

@@ -15,7 +15,9 @@ from kvstate.runtime.inbox import Inbox
 from kvstate.runtime.memory import Memory
 
 OnLand = Callable[[Work, float], None]
+"""Told of a part, or of those of its lines that are moved, and of the time, right before bytes move."""
 OnSubmit = Callable[[Work], None]
+"""Told of a part when it is submitted, before anything is done with it."""
 
 JOIN_SECONDS: Final = 1.0
 """How long a close waits for threads that have nothing to do any more; they need microseconds."""
@@ -41,7 +43,7 @@ class ThreadCopier:
 
     A part that is cancelled while it waits is reported as cancelled at once; one that is running stops between two
     pieces, and reports that it was cancelled if it had any left. An exception inside a copy is the failure
-    INTERNAL of that part; the thread goes on.
+    INTERNAL of that part; the thread goes on. Raises `ValueError` for less than one thread.
     """
 
     def __init__(
@@ -55,8 +57,11 @@ class ThreadCopier:
         on_land: OnLand | None = None,
         on_submit: OnSubmit | None = None,
     ) -> None:
-        """`on_submit(work)` is called in the thread that submits, before anything else; `on_land(work, when)` in the
-        thread that moves the bytes, right before it does. They are for whoever watches, and must not raise.
+        """Copies within `memory`, reports to `inbox`; `name` is what `Work.copier` says.
+
+        `on_submit(work)` is called in the thread that submits, before anything else; `on_land(work, when)` in the
+        thread that moves the bytes, right before it does, with seconds of `time.monotonic`. They are for whoever
+        watches, and must not raise.
         """
         self.name = name
         self.seconds = 0.0
@@ -73,6 +78,7 @@ class ThreadCopier:
         self._workers: Workers[_Running] = Workers(self._run, threads, f"kvstate-{name}")
 
     def submit(self, work: Work) -> None:
+        """Queue one part for the next thread that is free. Raises `CopierClosedError`."""
         if self._on_submit is not None:
             self._on_submit(work)
         job = _Running(work)
@@ -84,6 +90,7 @@ class ThreadCopier:
         self._workers.put(job)
 
     def cancel(self, token: Token) -> None:
+        """As `Copier.cancel`: what waits is dropped, what runs is asked to stop before its next piece."""
         with self._lock:
             job = self._jobs.get(token)
             if job is None:

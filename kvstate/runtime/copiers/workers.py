@@ -16,12 +16,16 @@ class Workers(Generic[Item]):
 
     `run` must not raise; if it does, the thread lives on and the first error is kept in `trouble`. The threads are
     daemons because a copy that hangs in a driver must not keep the process from ending.
+
+    Any thread may call any method. Raises `ValueError` for less than one thread.
     """
 
     def __init__(self, run: Callable[[Item], None], threads: int, name: str) -> None:
+        """Starts the threads; their names begin with `name`."""
         if threads < 1:
             raise ValueError(f"copier {name} needs at least one thread, not {threads}")
         self.trouble: BaseException | None = None
+        """The first error that `run` raised."""
         self._run = run
         self._queue: SimpleQueue[tuple[int, Item] | None] = SimpleQueue()
         self._over = threading.Condition(threading.Lock())
@@ -36,6 +40,7 @@ class Workers(Generic[Item]):
             thread.start()
 
     def put(self, item: Item) -> None:
+        """Queue one item. What is put after `stop` waits for ever."""
         with self._over:
             self._put += 1
             self._under_way[self._put] = item
