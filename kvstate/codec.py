@@ -36,9 +36,11 @@ __all__ = ["FORMAT", "CodecError", "decode_effects", "decode_reports", "encode_e
 
 MAGIC: Final = "kvstate"
 FORMAT: Final = 1
+"""How a message is laid out. It begins with `MAGIC` and this."""
 MAX_BYTES: Final = 64 * 2**20
 """Of a message. A sender with more splits its batch."""
 MAX_ITEMS: Final = 65_536
+"""Effects or reports of a message."""
 MAX_LINES: Final = 65_536
 """Of a part, and of the failures of a report."""
 MAX_KEY: Final = 256
@@ -172,7 +174,10 @@ def decode_effects(data: bytes | bytearray | memoryview) -> list[Effect]:
 
 
 def encode_reports(reports: Iterable[Report]) -> bytes:
-    """The bytes of these reports, in their order; texts of failures that are too long are cut."""
+    """The bytes of these reports, in their order; texts of failures that are too long are cut.
+
+    Errors: `CodecError` for what is no report, or has numbers or words that no message can carry.
+    """
     items = []
     for number, report in enumerate(reports):
         if type(report) is not Report:

@@ -63,7 +63,9 @@ class Properties(NamedTuple):
     condemns: bool
     """The key is to blame: a miss until it is stored anew."""
     sentence: str
+    """What happened, in one line."""
     remedy: str
+    """What to do, in one line."""
 
 
 PROPERTIES: Final[dict[Code, Properties]] = {
@@ -221,6 +223,7 @@ PROPERTIES: Final[dict[Code, Properties]] = {
         remedy="Find the raw code in the driver's documentation and add it to its table.",
     ),
 }
+"""For each code: what the registry says of it."""
 
 TRANSLATIONS: Final[dict[str, dict[str, Code]]] = {
     "errno": {

@@ -18,7 +18,9 @@ from kvstate.spec import spec_dir
 
 ROOT = Path(__file__).resolve().parents[2]
 CODES = "kvstate/errors/codes.py"
+"""The file that is printed, from `ROOT`, which is the checkout."""
 WIDTH = 120
+"""Of a line. The text begins with `HEADER`, and has `PROPERTIES` in the middle."""
 HEADER = '''# Generated from spec/errors.toml by `make tables`; do not edit.
 """The error codes, what is true of each, and how drivers' own codes translate. Nothing is parsed at import."""
 
@@ -44,7 +46,9 @@ class Properties(NamedTuple):
     condemns: bool
     """The key is to blame: a miss until it is stored anew."""
     sentence: str
+    """What happened, in one line."""
     remedy: str
+    """What to do, in one line."""
 
 '''
 
@@ -108,7 +112,7 @@ def _properties(codes: Sequence[CodeEntry], stages: tuple[str, ...]) -> list[str
         lines += [f"        {name}={getattr(code, name)}," for name in ("retryable", "fatal", "condemns")]
         lines += [f"        {name}={_text(getattr(code, name))}," for name in ("sentence", "remedy")]
         lines.append("    ),")
-    return [*lines, "}"]
+    return [*lines, "}", '"""For each code: what the registry says of it."""']
 
 
 def _translations(drivers: Sequence[Driver]) -> list[str]:

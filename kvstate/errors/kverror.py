@@ -43,6 +43,7 @@ class KVError:
     """One thing that went wrong. Numbers that are not known are -1, words that are not known are empty."""
 
     code: Code
+    """What went wrong; stable for ever."""
     stage: str
     block: int = -1
     generation: int = -1
@@ -50,12 +51,14 @@ class KVError:
     """The part that it happened to; `None` where there was none (a lookup, a deadline)."""
     attempt: int = 0
     retryable: bool = False
+    """May the same part be tried again at once?"""
     driver: str = ""
     """Whose code `raw` is."""
     raw: str = ""
     type: str = ""
     """The full name of the exception's class, if there was one."""
     message: str = ""
+    """The driver's own words, cut where they are long."""
 
     @classmethod
     def of(

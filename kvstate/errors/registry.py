@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from kvstate.errors.entries import FAMILY_SIZE, CodeEntry, Driver, Family, Registry, Stage
 from kvstate.machines.messages import Outcome
 from kvstate.spec.expr import did_you_mean
 from kvstate.spec.reading import NAME, Problems, SpecErrors, Table, is_int, kind_of, read_toml
@@ -20,8 +20,9 @@ from kvstate.spec.reading import NAME, Problems, SpecErrors, Table, is_int, kind
 __all__ = ["CodeEntry", "Driver", "Family", "Registry", "SpecErrors", "Stage", "load_errors"]
 
 CODE = re.compile(r"[A-Z][A-Z0-9_]{0,39}")
+"""The name of a code."""
 RAW = re.compile(r"[A-Za-z0-9_.:-]{1,100}")
-FAMILY_SIZE = 100
+"""A driver's own code, as the file spells it."""
 MAX_NUMBER = 65_535
 """So that a number takes at most three bytes in a message."""
 MAX_SENTENCE = 100
@@ -32,66 +33,6 @@ FALLBACKS = ("INTERNAL", "UNKNOWN")
 """What a translation ends in when it knows nothing better. They must exist and be allowed everywhere."""
 
 _CODE_KEYS = ("number", "outcome", "stages", "retryable", "fatal", "condemns", "sentence", "remedy", "doc")
-
-
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """A place on a block's way where an error can happen."""
-
-    name: str
-    doc: str
-
-
-@dataclass(frozen=True, slots=True)
-class Family:
-    """A hundred numbers that belong together, from `first` on."""
-
-    name: str
-    first: int
-    doc: str
-
-
-@dataclass(frozen=True, slots=True)
-class CodeEntry:
-    """One code, as the file has it."""
-
-    name: str
-    number: int
-    outcome: str
-    stages: tuple[str, ...]
-    retryable: bool
-    fatal: bool
-    condemns: bool
-    sentence: str
-    remedy: str
-    doc: str
-
-
-@dataclass(frozen=True, slots=True)
-class Driver:
-    """One driver's own codes. `raw` has every spelling, those of `same` included."""
-
-    name: str
-    doc: str
-    raw: tuple[tuple[str, str], ...]
-    transient: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Registry:
-    """The whole of `errors.toml`."""
-
-    stages: tuple[Stage, ...]
-    families: tuple[Family, ...]
-    codes: tuple[CodeEntry, ...]
-    drivers: tuple[Driver, ...]
-    retired: tuple[int, ...]
-
-    def code(self, name: str) -> CodeEntry:
-        return next(code for code in self.codes if code.name == name)
-
-    def family(self, code: CodeEntry) -> Family:
-        return next(family for family in self.families if family.first == code.number // FAMILY_SIZE * FAMILY_SIZE)
 
 
 def load_errors(path: Path) -> Registry:

@@ -10,8 +10,11 @@ from __future__ import annotations
 from typing import Final
 
 MAX_MESSAGE: Final = 1000
+"""Characters of a driver's own words."""
 MAX_TYPE: Final = 200
+"""Of the full name of an exception's class."""
 MAX_RAW: Final = 200
+"""Of a driver's own code."""
 MAX_WORD: Final = 64
 """Of a driver's name and of a stage."""
 

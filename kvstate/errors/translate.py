@@ -18,6 +18,7 @@ from kvstate.machines.messages import Failure
 MAX_CHAIN = 32
 """How many causes of an exception are looked at. Chains can be circles."""
 MAX_LINE = 2**31 - 1
+"""The largest index into a part's blocks that a report can carry; a larger one becomes -1, the part as a whole."""
 
 _FOREIGN_ERRNO = frozenset({"ssl.SSLError", "socket.gaierror", "socket.herror"})
 """Subclasses of OSError whose `errno` is a number of something else: 1 would be read as EPERM."""

@@ -23,7 +23,9 @@ from dataclasses import dataclass
 from kvstate.spec.model import Coupling, EventKind, Machine, Row, Spec
 
 KINDS: tuple[EventKind, ...] = ("request", "report", "signal")
+"""The kinds of event, in the order of a legend."""
 STROKES: dict[EventKind, str] = {"request": "—", "report": "- -", "signal": "···"}
+"""How the line of each is named in a legend of text."""
 
 Counts = Mapping[tuple[str, str, str], int]
 """Machine, row, state it fired in: how often, in a recorded run."""
@@ -35,7 +37,7 @@ class DiagramError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of text: what happens, under which guard, with which effects."""
+    """One line of text: what happens, under which guard, with which effects; `id` is that of the row or coupling."""
 
     id: str
     kind: EventKind | None
@@ -56,30 +58,42 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Box:
+    """A state, or a machine among the couplings, with the rows that stay in it."""
+
     name: str
+    """What stands in it, and what arrows name."""
     lines: tuple[Line, ...]
     home: bool = False
     end: bool = False
+    """Does nothing lead on from here?"""
     seen: bool = True
     """Was a record ever here, in the run that is shown?"""
 
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
+    """All that leads from the box `source` to the box `target`, as one arrow with a line for each."""
+
     source: str
     target: str
     lines: tuple[Line, ...]
 
     @property
     def kinds(self) -> tuple[EventKind, ...]:
+        """The kinds of event among its lines, in the order of `KINDS`."""
         return tuple(kind for kind in KINDS if any(line.kind == kind for line in self.lines))
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
+    """What is drawn, whoever draws it: the `boxes`, and the `arrows` between them, in the order of the file."""
+
     name: str
+    """The machine's, or `couplings`; a file is called so."""
     title: str
+    """What stands above it."""
     start: str | None
+    """The box that records are born in; `None` where there is no such thing."""
     boxes: tuple[Box, ...]
     arrows: tuple[Arrow, ...]
     counted: bool = False

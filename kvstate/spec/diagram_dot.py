@@ -18,12 +18,16 @@ from kvstate.spec.diagram import KINDS, STROKES, Arrow, Box, Line, Picture
 from kvstate.spec.model import EventKind
 
 STYLES: dict[EventKind, str] = {"request": "solid", "report": "dashed", "signal": "dotted"}
+"""What kind of event it is can be told from a stroke without its colour, too."""
 COLOURS: dict[EventKind, str] = {"request": "#1f75e0", "report": "#bb6200", "signal": "#9558e8"}
 PLAIN = "#76808c"
 FIRED = "#2a8f45"
 NEVER = "#d9433d"
 STROKE_COLOURS = (*COLOURS.values(), PLAIN, FIRED, NEVER)
-"""All of them keep a contrast of three to one with white and with a dark page; a test computes it."""
+"""All of them keep a contrast of three to one with white and with a dark page; a test computes it.
+
+`COLOURS` are those of the kinds of event, `PLAIN` is that of couplings, `FIRED` and `NEVER` those of a recorded run.
+"""
 
 GROUND = "#f3f5f8"
 STATE_GROUND = "#dde8f7"
@@ -31,8 +35,12 @@ END_GROUND = "#33404f"
 TEXT = "#15191f"
 FAINT = "#5a6470"
 EFFECT = "#14632c"
+"""Boxes stand on `GROUND`, the name of a state on `STATE_GROUND`, that of a state at an end on `END_GROUND`; words are
+`TEXT`, ids and guards `FAINT`, effects `EFFECT`."""
 WIDTH = 54
+"""Letters in a line of a label, before it is broken."""
 FONT = "Helvetica"
+"""One whose widths every drawing program knows."""
 _OPERATOR = re.compile(r" (==|!=|<=|>=|<|>|\+|-|\*) ")
 GAP = "\N{NO-BREAK SPACE}"
 """Where no line may be broken. It is printed as a plain space, which is what the drawing program knows the width of."""

@@ -23,7 +23,7 @@ from kvstate.spec.loader import load_spec
 
 
 def pictures() -> Iterator[tuple[str, bytes]]:
-    """File name and SVG of every picture."""
+    """File name and SVG of every picture. Errors: `DiagramError` where graphviz-pure is missing or fails."""
     if pure_renderer() is None:
         raise DiagramError(
             "the checked-in pictures are drawn by graphviz-pure, which is not here: pip install 'kvstate[diagram]'"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kvstate.spec.diagram import DiagramError
 
-FORMAT = 1
+FORMAT = 2
 """The format of records that is understood here; `kvstate.replay.record` writes it."""
 
 

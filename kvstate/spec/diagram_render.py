@@ -17,13 +17,17 @@ from typing import Literal
 from kvstate.spec.diagram import DiagramError
 
 Format = Literal["svg", "png"]
+"""What can be drawn here. DOT and Mermaid are texts and need no drawing."""
 
 PURE = "graphviz-pure"
+"""The program, which is called as its package is."""
 INSTALL = (
     "install one with: pip install 'kvstate[diagram]'; or install Graphviz (Debian and Ubuntu: apt-get install "
     "graphviz; macOS: brew install graphviz); or take the DOT or Mermaid text instead"
 )
+"""What to do where nothing draws: the end of a sentence."""
 LIMIT_SECONDS = 60
+"""After which a drawing program is given up."""
 
 
 def render(text: str, kind: Format) -> bytes:

@@ -36,7 +36,7 @@ class Difference:
 
     changes: tuple[Change, ...]
     old_version: str = ""
-    """Empty where machine files were compared, which have no version."""
+    """This and `new_version` are empty where machine files were compared, which have no version."""
     new_version: str = ""
 
     @property
@@ -46,6 +46,7 @@ class Difference:
 
     @property
     def breaking(self) -> bool:
+        """Does it break anybody? Then the version has to say so."""
         return self.weight == "breaking"
 
 
@@ -94,6 +95,7 @@ def _relations(old: Spec, new: Spec) -> Iterator[Change]:
 
 
 Link = Coupling | Act
+"""What an effect means: an event of another machine, or something that the ledger does."""
 
 
 def _links(kind: str, old: Sequence[Link], new: Sequence[Link], spec: Spec) -> Iterator[Change]:

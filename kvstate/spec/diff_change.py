@@ -10,7 +10,9 @@ from kvstate.spec.expr import Expr
 from kvstate.spec.model import Machine
 
 Weight = Literal["words", "added", "breaking"]
+"""Told to people alone; new, and nothing old is different; somebody who relies on the old one is wrong now."""
 Who = Literal["records", "embedders", "workers", "verdicts", "ledgers"]
+"""Whom a change breaks: recorded runs, callers, the other end of the codec, who reads verdicts, other ledgers."""
 WEIGHTS: tuple[Weight, ...] = ("words", "added", "breaking")
 """From the lightest to the heaviest."""
 
@@ -25,7 +27,7 @@ def undecided(_machine: Machine, _given: Sequence[Expr], _then: Expr) -> bool | 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One difference."""
+    """One difference and its `weight`."""
 
     place: str
     """Where: `block row B21`, `coupling C05`."""

@@ -81,9 +81,12 @@ class Expr:
     """A parsed expression. `node` is the whole of its meaning; provers and printers walk it."""
 
     source: str
+    """As it was written."""
     node: Node
     names: frozenset[str]
+    """The variables and params that it reads."""
     type: Type
+    """A number or a condition."""
 
     def evaluate(self, env: Mapping[str, Value]) -> Value:
         """The value where the names are as `env` says (KeyError if one is not there). Walks the tree."""
@@ -124,6 +127,7 @@ def conjunction(parts: Iterable[Expr]) -> Expr:
 
 
 TRUE = Expr("True", Const(True), frozenset(), "bool")
+"""The guard of a row that has none, and what stands in for an expression that was refused."""
 
 
 # --- From text to tree ----------------------------------------------------------------------------------------------

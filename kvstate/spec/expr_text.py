@@ -13,9 +13,13 @@ from collections.abc import Iterable
 from kvstate.spec.nodes import Type
 
 MAX_LENGTH = 300
+"""Characters of an expression."""
 MAX_DEPTH = 20
+"""Nodes from the root of the tree to a leaf."""
 MAX_NODES = 100
+"""Nodes of the whole tree."""
 MAX_INT = 2**31
+"""The largest number that may be written, in an expression or in the data."""
 
 
 class ExprError(ValueError):

@@ -12,28 +12,38 @@ from dataclasses import dataclass
 from typing import Literal
 
 Type = Literal["int", "bool"]
+"""A number or a condition."""
 Value = int | bool
+"""What a node of either type is worth."""
 
 
 @dataclass(frozen=True, slots=True)
 class Const:
+    """A number, `True` or `False`: its `value`."""
+
     value: Value
 
 
 @dataclass(frozen=True, slots=True)
 class Name:
+    """A variable or a param, by `name`, of the `type` that the machine declares."""
+
     name: str
     type: Type
 
 
 @dataclass(frozen=True, slots=True)
 class Unary:
+    """The operator `op` and what it is applied to, `arg`."""
+
     op: Literal["not", "-"]
     arg: Node
 
 
 @dataclass(frozen=True, slots=True)
 class Binary:
+    """Arithmetic: `left op right`."""
+
     op: Literal["+", "-", "*"]
     left: Node
     right: Node
@@ -49,16 +59,20 @@ class Compare:
 
     @property
     def pairs(self) -> Iterator[tuple[Node, str, Node]]:
+        """Each comparison of the chain: left side, operator, right side."""
         return zip((self.first, *self.rest), self.ops, self.rest, strict=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Logic:
+    """Two or more `args`, of which all (`op` is `and`) or one (`or`) must hold."""
+
     op: Literal["and", "or"]
     args: tuple[Node, ...]
 
 
 Node = Const | Name | Unary | Binary | Compare | Logic
+"""Any of the six."""
 
 COMPARISONS: Mapping[str, Callable[[Value, Value], bool]] = {
     "==": operator.eq,
@@ -68,6 +82,7 @@ COMPARISONS: Mapping[str, Callable[[Value, Value], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
+"""What each operator of a `Compare` means."""
 
 
 def walk(node: Node) -> Iterator[Node]:

@@ -15,12 +15,18 @@ from typing import Any
 from kvstate.spec.expr import MAX_INT, TRUE, Expr, ExprError, Type, article, did_you_mean, parse
 
 MAX_BYTES = 2**20
+"""Of a file."""
 MAX_ROWS = 1000
+"""Entries of an array of tables."""
 MAX_NAMES = 200
+"""Entries of a table of tables."""
 MAX_TEXT = 20_000
+"""Characters of words for people."""
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
+"""What a machine, a state, an event, a variable may be called."""
 ROW_ID = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,31}")
+"""The ids of rows, couplings and acts."""
 
 
 class SpecError(ValueError):
@@ -51,9 +57,11 @@ class Problems:
         self.errors: list[SpecError] = []
 
     def add(self, place: str, word: str, sentence: str) -> None:
+        """One thing that is wrong; `place` is empty where it is the file itself."""
         self.errors.append(SpecError(self.file, place, word, sentence))
 
     def raise_if_any(self) -> None:
+        """Errors: `SpecErrors` with all that was added; nothing where nothing was."""
         if self.errors:
             raise SpecErrors(self.errors)
 
@@ -101,6 +109,7 @@ class Table:
                 self.complain(key, f'unknown key "{key}"{did_you_mean(key, known)}')
 
     def complain(self, word: str, sentence: str) -> None:
+        """Put a sentence about a word of this table onto the file's list."""
         self.problems.add(self.place, word, sentence)
 
     def _get(self, key: str, want: str, fits: Callable[[Any], bool], default: Any, required: bool) -> Any:
@@ -129,9 +138,11 @@ class Table:
         return value
 
     def flag(self, key: str, default: bool) -> bool:
+        """`true` or `false`; `default` where the key is not there."""
         return bool(self._get(key, "true or false", lambda it: isinstance(it, bool), default, required=False))
 
     def number(self, key: str) -> int:
+        """A whole number, required, within `MAX_INT` on either side of zero."""
         value: int = self._get(key, "a whole number", is_int, 0, required=True)
         if abs(value) > MAX_INT:
             self.complain(key, f'"{key}" is beyond {MAX_INT}')

@@ -16,10 +16,14 @@ from kvstate.spec.model import Machine, Row, Spec
 from kvstate.spec.reading import SpecError
 
 Complaints = Iterator[SpecError]
+"""What a rule finds, in file order; nothing where it is kept."""
 MachineRule = Callable[[Machine], Complaints]
+"""A rule that one machine can be held to alone."""
 SpecRule = Callable[[Spec], Complaints]
+"""A rule that only the whole spec can be held to."""
 
 COUPLING_FILE = "coupling.toml"
+"""The file that complaints about relations, couplings and acts name."""
 
 
 def check_machine(machine: Machine) -> list[SpecError]:
@@ -150,6 +154,7 @@ MACHINE_RULES: tuple[MachineRule, ...] = (
     states_are_reachable,
     states_lead_home,
 )
+"""In the order in which their complaints are told."""
 
 
 # --- The whole spec -------------------------------------------------------------------------------------------------
@@ -231,6 +236,7 @@ SPEC_RULES: tuple[SpecRule, ...] = (
     couplings_differ,
     relations_are_used,
 )
+"""In the order in which their complaints are told."""
 
 
 # --- Small help -----------------------------------------------------------------------------------------------------

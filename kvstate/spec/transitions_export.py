@@ -23,10 +23,14 @@ if TYPE_CHECKING:
     import transitions
 
 Value = int | bool
+"""Of a variable or a param."""
 
 
 class Model:
-    """One record for `transitions`: variables and params are attributes, `state` is kept by the package."""
+    """One record for `transitions`: variables and params are attributes, `state` is kept by the package.
+
+    Errors: `TypeError` if it is not born with just the values that the machine wants given, or with an unknown param.
+    """
 
     state: str
     trigger: Callable[[str], bool]
@@ -53,6 +57,7 @@ class Model:
         return {name: getattr(self, name) for name in self.names}
 
     def set(self, values: Mapping[str, Value]) -> None:
+        """Change variables or params, all at once."""
         for name, value in values.items():
             setattr(self, name, value)
 
@@ -71,6 +76,9 @@ def to_transitions(
 
     `params` are the machine's params where they differ from their defaults, `given` the variables that are given at
     birth. `machine_class` is `transitions.Machine` or one that extends it (`GraphMachine`, `LockedMachine`).
+
+    Errors: `ModuleNotFoundError` if the package is not installed, `ValueError` if a variable is called as an event or
+    as something that the model has already, `TypeError` as `Model`.
     """
     try:
         import transitions

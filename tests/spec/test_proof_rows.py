@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from kvstate.proof import rows
-from kvstate.proof.rows import ProverMissingError, check_rows, lints
+from kvstate.proof.rows import check_rows, lints
+from kvstate.proof.terms import ProverMissingError
 from kvstate.spec import spec_dir
 from kvstate.spec.expr import Type, parse
 from kvstate.spec.loader import load_machine

@@ -44,8 +44,10 @@ LAYERS = {
     "runtime": layer("machines errors codec spec", "torch numpy xxhash"),
     "replay": layer("machines errors codec spec runtime", "numpy xxhash msgspec"),
     # What an embedder uses in its own tests.
-    "testing": layer("machines errors codec spec"),
-    "cli": layer("_version machines errors codec spec proof runtime replay", "click rich"),
+    "testing": layer("_version machines errors codec spec"),
+    "trace": layer("machines spec"),
+    "explore": layer("machines errors testing", pure=True),
+    "cli": layer("_version machines errors codec spec proof explore runtime replay testing trace", "click rich"),
     "_version": layer(""),
     "__init__": layer("_version", pure=True),
     "__main__": layer("cli"),
@@ -57,6 +59,11 @@ ALSO = {
     "spec/diagram_render.py": {"graphviz"},
     # Asks torch what it found here, for the report; makes no tensor.
     "cli/doctor.py": {"torch"},
+    # The test class that an embedder subclasses, and what runs it; nothing else of `testing` needs them.
+    "testing/suite.py": {"pytest"},
+    "testing/plugin.py": {"pytest"},
+    "testing/conformance.py": {"pytest"},
+    "testing/kit/hypo.py": {"hypothesis"},
 }
 """Single files that may import more, each for the reason that stands in it."""
 
