@@ -1,4 +1,7 @@
-"""How a command of a scenario is written, found and read. What the commands do is in `requests` and `world`."""
+"""How a command of a scenario is written, found and read. What the commands do is in `requests` and `world`.
+
+Errors: everything here raises `Mistake` for a line that is no command or does not have the words that it needs.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from kvstate.testing.names import Mistake
 from kvstate.testing.stage import Stage
 
 Action = Callable[[Stage, "Words"], list[str]]
+"""Does a command on a stage and returns the lines of its answer."""
 
 
 @dataclass(frozen=True)
@@ -17,11 +21,16 @@ class Command:
     """One verb: how it is used, what it does in a sentence, and the function that does it."""
 
     usage: str
+    """As a reader writes it: `fence SERIAL`."""
     summary: str
+    """The first line of the function's docstring."""
     options: frozenset[str]
+    """What may be given as `option=value`."""
     fewest: int
+    """How many other words it takes at least, and `most` how many at most."""
     most: int
     action: Action
+    """Called with the stage and the words after the verb."""
 
 
 class Words:
@@ -35,6 +44,7 @@ class Words:
             raise self.wrong("it has too few words" if len(self.list) < command.fewest else "it has too many words")
 
     def wrong(self, what: str) -> Mistake:
+        """What to raise: this is wrong, and that is how the command is written."""
         return Mistake(f"{what}; it is written `{self.usage}`")
 
     def take(self) -> str:
@@ -55,11 +65,13 @@ class Words:
             raise self.wrong(f"{found} stands where {word} should be")
 
     def number(self, word: str) -> int:
+        """The word as a whole number, 0 or more."""
         if not word.isdecimal():
             raise self.wrong(f"{word} is not a number")
         return int(word)
 
     def seconds(self, word: str) -> float:
+        """The word as seconds, 0 or more and not without end."""
         try:
             found = float(word)
         except ValueError:

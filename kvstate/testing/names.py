@@ -27,14 +27,19 @@ class Life(NamedTuple):
 
     request: str
     number: int
+    """1 for its first."""
     space: str
+    """The namespace that it was opened in."""
 
     def __str__(self) -> str:
         return f"{self.request}/{self.number}"
 
 
 class Names:
-    """See the module. `find_*` turn a word of a scenario into a number and say what is wrong with it."""
+    """See the module. `find_*` turn a word of a scenario into a number.
+
+    Errors: each of them raises `Mistake`, a sentence that says what there is instead, for a word that means nothing.
+    """
 
     def __init__(self, books: Books, blocks: Sequence[str]) -> None:
         self.books = books
@@ -56,6 +61,7 @@ class Names:
         return self.leases[lease]
 
     def lease(self, lease: int) -> str:
+        """`r1/2`."""
         return str(self.leases.get(lease, f"lease {lease}"))
 
     def job(self, job: int) -> str:
@@ -67,12 +73,15 @@ class Names:
         return self.loads.setdefault(load, f"l{len(self.loads) + 1}")
 
     def block(self, block: int) -> str:
+        """`b7`."""
         return self.blocks[block] if 0 <= block < len(self.blocks) else f"block {block}"
 
     def ref(self, ref: BlockRef) -> str:
+        """`b7@3`."""
         return f"{self.block(ref.block)}@{ref.generation}"
 
     def refs(self, refs: Sequence[BlockRef]) -> str:
+        """`b7@3 b8@0`, empty if there are none."""
         return " ".join(map(self.ref, refs))
 
     def now(self, blocks: Sequence[int]) -> str:
@@ -80,10 +89,12 @@ class Names:
         return self.refs([self.books.ref(block) for block in blocks]) or "-"
 
     def token(self, token: Token) -> str:
+        """`t4`, with its incarnation where that is not the ledger's own."""
         own = token.incarnation == self.books.config.incarnation
         return f"t{token.serial}" if own else f"t{token.serial} of incarnation {token.incarnation}"
 
     def key(self, space: str, key: bytes) -> str:
+        """`K1`, with its namespace where that is not the common one."""
         name = key.decode()
         return name if space in ("", COMMON) else f"{name} of {space}"
 
@@ -135,6 +146,7 @@ class Names:
         raise Mistake(f"there is no request {word}; open it first (open {word.partition('/')[0]})")
 
     def find_block(self, word: str) -> int:
+        """`b7`, as the ledger numbers it."""
         if word in self.blocks:
             return self.blocks.index(word)
         raise Mistake(f"there is no block {word}; the ledger has {' '.join(self.blocks)}")
@@ -150,6 +162,7 @@ class Names:
         return BlockRef(block, int(generation))
 
     def find_token(self, word: str) -> Token:
+        """`t4`; whether it was ever minted is not asked, since an unknown report is played, too."""
         if re.fullmatch(r"t\d+", word):
             return Token(self.books.config.incarnation, int(word[1:]))
         raise Mistake(f"{word} is no token; tokens are t1, t2...")
@@ -162,6 +175,7 @@ class Names:
         raise Mistake(f"there is no job and no load {word}; jobs are j1, j2..., loads l1, l2...")
 
     def find_pool(self, word: str) -> int:
+        """A pool by its name, as the ledger numbers it."""
         names = [pool.config.name for pool in self.books.pools]
         if word in names:
             return names.index(word)

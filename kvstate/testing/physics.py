@@ -4,6 +4,8 @@ Bytes are symbols (which key, computed by whom), so that one can see whose they 
 does in the world: it *lands*, and its report is *delivered*; what is over never lands any more. The identity scheme is
 not the ledger's: a block has a new *tenant* whenever it is handed to somebody, and a copy remembers for which tenant
 it was sent. So a reuse is seen even by a ledger whose generations do not move.
+
+Errors: a command that the world does not allow raises `Mistake`: a copy that never was sent can't land, and none twice.
 """
 
 from __future__ import annotations
@@ -21,15 +23,19 @@ class Bytes(NamedTuple):
     """The contents of a block: the bytes of a key, as somebody computed them."""
 
     space: str
+    """The namespace of the key."""
     key: str
     by: str
+    """The life of the request whose step computed them; empty for bytes that are no key's."""
 
     def __str__(self) -> str:
         return f"{self.key}{'' if self.space == COMMON else f' of {self.space}'} by {self.by}"
 
 
 NOTHING = Bytes("", "nothing", "")
+"""What a block holds that nobody has written."""
 JUNK = Bytes("", "junk", "")
+"""What it holds after an accident."""
 
 
 def shown(content: Bytes) -> str:
@@ -42,12 +48,15 @@ class Flight:
     """One copy, from the moment it was sent until it is proved over."""
 
     work: Work
+    """What was sent down for it."""
     tenants: dict[int, int]
+    """Block: its tenant at that moment."""
     landed: bool = False
     over: bool = False
     bad: tuple[Failure, ...] = ()
     """What an honest worker has to say of it."""
     said: Report | None = None
+    """The last report that was made of it."""
 
 
 @dataclass(eq=False)
@@ -65,9 +74,11 @@ class Physics:
     """See the module."""
 
     names: Names
+    """Of the scenario, for sentences."""
     contents: dict[tuple[int, int], Bytes] = field(default_factory=dict)
     """By rank and block."""
     tenants: dict[int, int] = field(default_factory=dict)
+    """Block: how often it has been given to somebody."""
     flights: dict[int, Flight] = field(default_factory=dict)
     """By serial."""
     steps: dict[int, Step] = field(default_factory=dict)
@@ -83,9 +94,11 @@ class Physics:
             self.tenants[block] = self.tenants.get(block, 0) + 1
 
     def tenant(self, block: int) -> int:
+        """How often the block has been given to somebody."""
         return self.tenants.get(block, 0)
 
     def at(self, block: int, rank: int = 0) -> Bytes:
+        """What the block holds on that rank."""
         return self.contents.get((rank, block), NOTHING)
 
     def put(self, block: int, content: Bytes) -> None:
@@ -120,6 +133,7 @@ class Physics:
             self.flights[work.token.serial] = Flight(work, tenants, landed=work.kind == Kind.HOLD)
 
     def flight(self, word: str) -> Flight:
+        """The copy with that token."""
         token = self.names.find_token(word)
         if token.serial not in self.flights:
             raise Mistake(f"no copy was sent under {word}")

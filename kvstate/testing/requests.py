@@ -1,4 +1,7 @@
-"""The commands that are requests of a scheduler: leases, blocks, offloads, loads, steps."""
+"""The commands that are requests of a scheduler: leases, blocks, offloads, loads, steps.
+
+Errors: each raises `Mistake` for words that name nothing, and for what no scheduler could do.
+"""
 
 from __future__ import annotations
 
@@ -98,7 +101,11 @@ def compute(stage: Stage, words: Words) -> list[str]:
 def _may_write(play: Play, lease: int, block: int) -> bool:
     """An engine writes only where the ledger says that it may: in open blocks of the request."""
     held = play.ledger.books.leases.get(lease)
-    return held is not None and block in held.owned and play.ledger.core.ports.block.state_of(block) == "open"
+    return (
+        held is not None
+        and play.ledger.books.owns(held, block)
+        and play.ledger.core.ports.block.state_of(block) == "open"
+    )
 
 
 @command("seal REQUEST BLOCK=KEY...", fewest=2)

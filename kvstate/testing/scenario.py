@@ -38,14 +38,17 @@ from pathlib import Path
 
 from kvstate.machines.books import Tables
 from kvstate.machines.tables import TABLES
-from kvstate.testing import requests, show, world  # noqa: F401  they register the commands
+from kvstate.testing import mishaps, requests, show, world  # noqa: F401  they register the commands
 from kvstate.testing.commands import perform
 from kvstate.testing.names import Mistake
 from kvstate.testing.stage import Stage
 
 LINE = "----"
+"""Stands between commands and their answers."""
 QUIETLY = "quietly"
+"""The word that a block begins with whose rows are left out."""
 FIELD = re.compile(r"([A-Z][a-z]+): (.+)")
+"""A line of narration that is a field."""
 
 
 class ScenarioError(ValueError):
@@ -60,8 +63,10 @@ class Block:
     """Commands with their line numbers, and the answer that the file gives."""
 
     commands: tuple[tuple[int, str], ...]
+    """Line number and text of each."""
     answer: tuple[str, ...]
     quiet: bool
+    """Are rows left out?"""
     said: str
     """The narration right above it."""
 
@@ -71,14 +76,18 @@ class Scenario:
     """A file that was read. `parts` are its lines of narration, and blocks, in order."""
 
     name: str
+    """What messages call it."""
     title: str
+    """Its first line."""
     fields: dict[str, str]
+    """`Rows: B21 B37` is the field `Rows`."""
     story: str
     """The narration before the first block."""
     parts: tuple[str | Block, ...]
 
     @property
     def blocks(self) -> list[Block]:
+        """Its parts without the narration."""
         return [part for part in self.parts if isinstance(part, Block)]
 
 
@@ -91,6 +100,7 @@ class Played:
     problems: tuple[str, ...]
     """Laws that were broken, rows that did not fire, a poison that was not expected: sentences with file and line."""
     fired: Counter[str]
+    """Row id: how often it fired."""
 
 
 def parse(text: str, name: str) -> Scenario:

@@ -50,12 +50,10 @@ def _free(play: Play) -> Iterator[str]:
 def _keys(play: Play) -> Iterator[str]:
     keys, port = play.ledger.books.keys, play.ledger.core.ports.key
     lines = []
-    for slot, name in enumerate(keys.names):
-        if name is not None:
-            pool, space, key = name
-            where = play.ledger.books.pools[pool].config.name
-            block = f", names {play.names.now([keys.blocks[slot]])}" if keys.blocks[slot] >= 0 else ""
-            lines.append(f"{play.names.key(space, key)} in {where} is {port.state_of(slot)}{block}")
+    for slot, (pool, space, key) in keys.names():
+        where = play.ledger.books.pools[pool].config.name
+        block = f", names {play.names.now([keys.blocks[slot]])}" if keys.blocks[slot] >= 0 else ""
+        lines.append(f"{play.names.key(space, key)} in {where} is {port.state_of(slot)}{block}")
     yield from sorted(lines) or ["no keys"]
 
 
@@ -98,7 +96,8 @@ def _loads(play: Play) -> Iterator[str]:
 def _leases(play: Play) -> Iterator[str]:
     leases, names = play.ledger.books.leases, play.names
     for number, lease in leases.items():
-        yield f"{names.lease(number)} owns {names.now(list(lease.owned))}, pins {names.now(list(lease.pins))}"
+        owned = list(play.ledger.books.owned(lease))
+        yield f"{names.lease(number)} owns {names.now(owned)}, pins {names.now(list(lease.pins))}"
     if not leases:
         yield "no leases"
 
@@ -123,6 +122,7 @@ VIEWS: dict[str, Callable[[Play], Iterator[str]]] = {
     "counters": _counters,
     "rest": _rest,
 }
+"""What the command `show` can show, and how."""
 
 
 @command("explain BLOCK...", fewest=1)
@@ -139,7 +139,7 @@ def explain(stage: Stage, words: Words) -> list[str]:
 def _reasons(play: Play, block: int) -> Iterator[str]:
     books, names = play.ledger.books, play.names
     for number, lease in books.leases.items():
-        if block in lease.owned:
+        if books.owns(lease, block):
             yield f"owned by {names.lease(number)}"
         if block in lease.pins:
             yield f"pinned by {names.lease(number)}"

@@ -18,7 +18,10 @@ from kvstate.testing.telling import Recorder, effect_line, verdict_lines
 
 
 class Line(NamedTuple):
-    """One block of a load: its place in the prefix, where it goes, and whose bytes it should hold then."""
+    """One block of a load: its place in the prefix, where it goes, and whose bytes it should hold then.
+
+    `space` is the namespace of `key`.
+    """
 
     place: int
     block: int
@@ -39,6 +42,8 @@ class Play:
         self.loading: dict[int, list[Line]] = {}
         self.complained: set[str] = set()
         """What has been said of broken laws; it is said once."""
+        self.meddled = False
+        """Did the scenario itself write into the books? Then an audit has nothing new to say."""
         self.now = 0.0
 
     def harvest(self, *, rows: bool) -> list[str]:
@@ -54,7 +59,7 @@ class Play:
             lines += verdict_lines(names, verdict)
             broken += self._believed(verdict)
         broken += self.physics.look()
-        if self.ledger.fatal is None:
+        if self.ledger.fatal is None and not self.meddled:
             broken += audit(self.ledger)
         return [f"  {line}" for line in lines] + self.complain(broken)
 
@@ -89,6 +94,7 @@ class Play:
         return f"and {self.names.block(block)} holds {self.physics.all_of(block)}"
 
     def refused(self, answer: Refusal) -> str:
+        """The line for a refusal, with the names of the scenario."""
         return f"refused: {self.names.text(answer.reason)}"
 
 
@@ -104,6 +110,7 @@ class Stage:
 
     @property
     def play(self) -> Play:
+        """The ledger that is played now. Errors: `Mistake` before the first command `ledger`."""
         if self.current is None:
             raise Mistake("there is no ledger yet; a scenario begins with `ledger device=b7,b8 host=h3`")
         return self.current

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kvstate.errors import KVError
@@ -30,19 +30,20 @@ class Recorder:
         for port in ledger.core.ports.ports.values():
             port.sink = self.saw
 
-    def saw(self, machine: str, uid: int, row: str, before: int, after: int) -> None:
+    def saw(self, machine: str, slots: Sequence[int], row: str, before: int, after: int) -> None:
         """The sink of every port."""
-        self.fired[row] += 1
+        self.fired[row] += len(slots)
         if row in SILENT:
             return
         table = self.books.tables[machine]
         moved = f"{table.STATES[before]} -> {table.STATES[after]}" if before != after else table.STATES[after]
-        changes = "".join(f", {change}" for change in self._changes(machine, uid))
-        self.lines.append(f"{self.names.record(machine, uid)}: {moved}{changes} ({row})")
+        for slot in slots:
+            uid = self.books.uid(machine, slot)
+            changes = "".join(f", {change}" for change in self._changes(machine, slot, uid))
+            self.lines.append(f"{self.names.record(machine, uid)}: {moved}{changes} ({row})")
 
-    def _changes(self, machine: str, uid: int) -> Iterator[str]:
+    def _changes(self, machine: str, slot: int, uid: int) -> Iterator[str]:
         table: Any = self.books.tables[machine]
-        slot = self._slot(machine, uid)
         now = tuple(self.books.column(machine, var)[slot] for var in table.VARS)
         first = zip(table.VARS, now, table.FIRST[1:], strict=True)
         born = tuple(value if var in table.GIVEN else initial for var, value, initial in first)
@@ -52,21 +53,6 @@ class Recorder:
             flag = self.books.column(machine, var).typecode == "B"
             if was != value:
                 yield (var if value else f"not {var}") if flag else f"{var} {was} -> {value}"
-
-    def _slot(self, machine: str, uid: int) -> int:
-        match machine:
-            case "part":
-                return self.books.parts.uids.index(uid)
-            case "offload":
-                return self.books.jobs.uids.index(uid)
-            case "transfer":
-                return self.books.batches.uids.index(uid)
-            case "load":
-                return self.books.loads.uids.index(uid)
-            case "key":
-                return self.books.keys.uids.index(uid)
-            case _:
-                return uid
 
 
 def effect_line(names: Names, effect: Effect) -> str:

@@ -1,4 +1,7 @@
-"""The commands that are the world: how it begins, what lands, what is reported, what time it is."""
+"""The commands that are the world: how it begins, what lands, what is reported, what time it is.
+
+Errors: each raises `Mistake` for words that name nothing, and for what can't happen.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,9 @@ SETTINGS = {
 }
 """The settings of a ledger that a scenario may choose, and their names in the configuration."""
 CALM = {"grace": 1.0, "retry_delay": 0.5, "cool_for": 3.0, "pending_for": 2.0, "step_for": 60.0}
+"""Seconds that read well in a scenario, where it does not choose them itself."""
 COPIER = "cpu"
+"""The name of the only copier."""
 
 
 # -- the beginning -----------------------------------------------------------------------------------------------------
@@ -157,6 +162,7 @@ def _befalls(stage: Stage, words: Words, content: Bytes) -> list[str]:
 # -- what is reported --------------------------------------------------------------------------------------------------
 
 DETAILS = "line stage driver raw type message transient"
+"""What can be said of a failure, as `line=2`."""
 
 
 @command("deliver TOKEN [again | OUTCOME] [line=N] [driver=D raw=R] [CODE]...", options="incarnation", fewest=1)

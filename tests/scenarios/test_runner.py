@@ -107,6 +107,40 @@ def test_a_poisoned_ledger_has_to_be_expected() -> None:
     assert problem.endswith("the ledger should be poisoned in the end, and is not")
 
 
+# -- what nobody planned -----------------------------------------------------------------------------------------------
+
+
+def test_bytes_that_have_changed_places_are_another_key_to_a_check() -> None:
+    setup = SETUP.replace("h3", "h3,h4").replace("given K1", "given K1 K2").replace("load", "swap h3 h4\nload")
+    text = played(f"{setup}land t5\ndeliver t5\nland t6\ndeliver t6")
+    assert "b7 holds K2 by past and not K1\nt6 broken KEY_MISMATCH: heard\n" in text
+
+
+def test_a_garbled_report_is_kept_in_words() -> None:
+    text = played(
+        SETUP.replace("host=h3", "host=h3 attempts=1"), "garble t3 failed (1,) KV_OOM", "garble t3 done alone 7"
+    )
+    assert "t3 failed, and a garbled list: heard\n" in text
+    assert "because UNKNOWN at fetch, t3 attempt 1, not retryable [the worker sent what is no failure: (1,)]\n" in text
+    assert "because KV_OOM at fetch, t3 attempt 1, retryable\n" in text
+    assert "t3 done, and a garbled list: stale\n" in text
+
+
+def test_an_audit_says_what_was_meddled_with_and_then_no_more() -> None:
+    text = scenario(f"{SETUP}meddle h3 readers=0", "tick 1", "land t3\ndeliver t3\nexpect fatal")
+    result = play(parse(text, "try.txt"))
+    assert "h3 has readers 0\nan audit says: L8.recount: h3 has readers 0, the records say 1\n" in result.text
+    assert "BROKEN" not in result.text
+    assert result.problems == ()
+
+
+def test_a_new_process_knows_nothing_and_takes_no_report_of_the_one_before() -> None:
+    text = played(SETUP, "restart\nshow keys rest", "open r1\nallocate r1 1\nearlier t3 done\nshow counters")
+    assert "a new process, incarnation 2\nno keys\nat rest\n" in text
+    assert "r1/1 gets b7@0\n" in text
+    assert "t3 of incarnation 1 done: stale\nstale 1, unknown 0, retries 0\n" in text
+
+
 # -- mistakes ----------------------------------------------------------------------------------------------------------
 
 
@@ -145,6 +179,12 @@ def test_a_poisoned_ledger_has_to_be_expected() -> None:
         ("open r2\nstep 41 r2\nland step 41\nland step 41", "step 41 has landed already"),
         ("show everything", "everything can't be shown; there are blocks, free, keys,"),
         ("expect rest", "rest stands where fatal should be;"),
+        ("swap b7", "it has too few words; it is written `swap BLOCK BLOCK`"),
+        ("garble t3 failed oops", "oops is no error code and no Python value;"),
+        ("garble t3 failed alone 1 2", "what is alone is one value;"),
+        ("meddle b7 state=1", "state is no counter of a block (there are owners readers writers lost)"),
+        ("meddle b7 lost=many", "many is not a number;"),
+        ("earlier t3 done", "there is no process before this one; start it anew first (restart)"),
         ("given K1 in host", "K1 can't be stored in host: nothing to store:"),
         ("allocate r1 1\ngiven K2 in host", "there is no room on the device to compute K2;"),
         ("ledger device=b7 host=b7", "block b7 is named twice"),

@@ -15,7 +15,8 @@ from tests.scenarios.spec_mutants import ROWS, SPEC, changed, without
 
 HERE = Path(__file__).parent
 FILES = sorted(HERE.glob("*.txt"))
-RETOLD = [f"i{number:02}" for number in (*range(1, 17), 18, 19, 20, 39, 40)]
+RETOLD = [f"i{number:02}" for number in range(1, 41) if number != 17]
+"""All incidents but I17, in which a reader elsewhere looks at generations: it waits for peers."""
 STORIES = (HERE.parents[1] / "docs" / "late-callbacks.md").read_text(encoding="utf-8")
 
 each_file = pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
@@ -73,6 +74,10 @@ def test_the_rows_that_it_speaks_of_exist(path: Path) -> None:
 # -- a scenario can fail -----------------------------------------------------------------------------------------------
 
 
+FAILED = ROWS["O18"][1].effects
+"""What a job does that fails when nothing of it flies any more."""
+
+
 def rows_that_answer() -> list[tuple[Path, str]]:
     return [(path, row) for path in FILES for row in read(path).fields["Rows"].split()]
 
@@ -98,6 +103,24 @@ def test_it_fails_without_any_of_the_rows_that_answer(path: Path, row: str) -> N
         ("i18", "P05", {"effects": ("let_go", "ok")}, "L5.proceed: l1 promises K1, and b7 holds junk"),
         ("i19", "B21", {"to": "free"}, "L3.no_reuse: t11 writes b9, which was given to another"),
         ("i20", "X24", {"effects": ("leave", "ask_cancel")}, "row A22 is among the rows that answer, and did not fire"),
+        ("i21", "P18", {"effects": ("let_go",)}, "L4.left: transfer 16 waits for 2 parts, 1 fly for it"),
+        ("i22", "X14", {"to": "fell_back", "effects": ("rollback",)}, "the ledger is poisoned: block.rollback: b8"),
+        ("i23", "B23", {"unset": "owners"}, "L8.recount: h3 has owners 2, the records say 1"),
+        ("i24", "P08", {"to": "failed", "effects": ("let_go",)}, "L3.no_reuse: h4 is free and t3 is not over"),
+        ("i25", "X41", {"effects": ("over",)}, "L4.no_orphan: fetch part t8 flies for nobody"),
+        ("i26", "B20", {"sources": ("open", "loading", "cached")}, "should be poisoned in the end, and is not"),
+        ("i27", "X22", {"effects": ("name", "commit")}, "the ledger is poisoned: block.publish: b7 is loading"),
+        ("i28", "B13", {"when": "True"}, "L3.no_reuse: t2 reads b8, which was given to another"),
+        ("i29", "O56", {"effects": ("release_dst", "tell_failed")}, "L4.no_orphan: persist part t4 flies for nobody"),
+        ("i30", "B21", {"to": "free"}, "L3.no_reuse: b7 is free and t1 is not over"),
+        ("i31", "A02", {"effects": ("tell_aborted",)}, "row X21 is among the rows that answer, and did not fire"),
+        ("i32", "P18", {"effects": ("let_go",)}, "L4.left: transfer 14 waits for 1 parts, 0 fly for it"),
+        ("i33", "X11", {"unset": "left"}, "L4.left: transfer 13 waits for 1 parts, 4 fly for it"),
+        ("i34", "O53", {"effects": ("release_dst", "tell_cancelled")}, "L8.recount: b8 has readers 1"),
+        ("i35", "O17", {"to": "failed", "effects": FAILED}, "L4.no_orphan: store part t2 flies for nobody"),
+        ("i36", "B27", {"to": "free"}, "L3.no_reuse: b7 is free and t1 is not over"),
+        ("i37", "O02", {"effects": ("tell_cancelled",)}, "L8.recount: h4 has owners 1, the records say 0"),
+        ("i38", "O55", {"effects": ("release_dst", "tell_failed")}, "L4.no_orphan: store part t1 flies for nobody"),
         ("i40", "X35", {"effects": ("unpin", "fell", "over")}, "L5.loading_named: b7 is loading, and nothing fills it"),
     ],
 )

@@ -1,0 +1,1 @@
+"""What an embedder may look at."""
