@@ -3,154 +3,235 @@
 from __future__ import annotations
 
 from kvstate.errors import Code
-from kvstate.machines.messages import BlockRef, Failure, Kind, Outcome, Report, Token
-from tests.stateful.base import POISON, TIMED_OUT, Flight
-from tests.stateful.requests import Requests
+from kvstate.machines.messages import Failure, Kind, Outcome, Report, Token, Work
+from tests.stateful.base import TIMED_OUT, Content, Flight, Junk, Poison
+from tests.stateful.requests import HOLD, Requests
+
+MOVING = (Kind.STORE, Kind.FETCH)
+"""Kinds of parts that write blocks."""
+BAD = (
+    (Outcome.FAILED, Code.KV_OOM),
+    (Outcome.DENIED, Code.PERMISSION_DENIED),
+    (Outcome.BROKEN, Code.BLOCK_NOT_FOUND),
+)
 
 
 class Copies(Requests):
     """Moves of the copies. Each is total: where it does not apply, nothing happens."""
 
+    def sent(self, work: Work) -> None:
+        """Work has gone down. A copier may refuse to begin it, and says so like any other failure."""
+        books = self.ledger.books
+        names = zip(work.keys, map(books.ref, work.src), strict=True) if work.kind in ("fetch", "verify") else ()
+        tenants = {block: self.tenant[block] for block in (*work.src, *work.dst)}
+        flight = Flight(self.hidden, work, tenants, tuple(names))
+        self.hidden += 1
+        self.flights.append(flight)
+        self.newest_sent = max(self.newest_sent, work.token.serial)
+        if self.refuse_next:
+            self.refuse_next = False
+            self.refused(flight)
+
+    def refused(self, flight: Flight) -> None:
+        self.send(flight, Report(flight.work.token, Outcome.FAILED, (Failure(-1, int(Code.INTERNAL), "fetch"),)))
+
+    def fail_to_submit(self) -> None:
+        """The next copy can't even begin."""
+        self.refuse_next = True
+
+    # -- bytes ---------------------------------------------------------------------------------------------------------
+
+    def given(self, flight: Flight) -> bool:
+        """Has a copier been given it? What waits for a step has not been."""
+        return flight.work.after_step not in self.steps
+
     def ready(self) -> list[Flight]:
-        return [f for f in self.flights if f.work.after_step == 0 or f.work.after_step not in self.steps]
+        """Copies that may move bytes."""
+        return [f for f in (*self.flights, *self.waiting) if not f.over and not f.dead and self.given(f)]
 
     def land(self) -> None:
-        flight = self.pick([f for f in self.ready() if not f.landed])
+        """A copy moves its bytes, or some of them."""
+        flight = self.pick(self.ready())
         if flight is not None:
-            self.land_one(flight)
+            left = len(flight.work.src) - flight.landed
+            self.land_lines(flight, 1 + self.dice.below(left) if self.dice.chance(10) else left)
 
-    def land_one(self, flight: Flight) -> None:
-        flight.landed = True
-        work, rank = flight.work, flight.work.rank
+    def land_lines(self, flight: Flight, count: int) -> None:
         self.untouched(flight)
+        work, held = flight.work, flight.work.rank
         bad = []
-        for line, key in enumerate(work.keys):
-            src = work.src[line]
-            if work.kind in (Kind.STORE, Kind.FETCH):
-                self.bytes[rank, work.dst[line]] = self.bytes.get((rank, src), POISON)
+        for line in range(flight.landed, flight.landed + count):
+            if work.kind in MOVING:
+                self.copy(flight, line)
             elif work.kind == Kind.VERIFY:
-                found = self.bytes.get((rank, work.dst[line]), POISON)
-                if not (isinstance(found, tuple) and found[1] == key):
+                found = self.found(held, work.dst[line])
+                if not (isinstance(found, Content) and found.key == work.keys[line]):
                     bad.append(line)
-        flight.bad = tuple(bad)
+        flight.landed += count
+        flight.bad += tuple(bad)
+
+    def land_fully(self, flight: Flight) -> None:
+        if not flight.over and not flight.dead:
+            self.land_lines(flight, len(flight.work.src) - flight.landed)
 
     def untouched(self, flight: Flight) -> None:
-        for block, generation in flight.lives.items():
-            now = self.ledger.books.generation[block]
-            assert now == generation, (
-                f"L3.no_reuse: {flight.work} lands on gen {now} of block {block}, not {generation}"
-            )
+        """See `laws`."""
+        raise NotImplementedError
 
-    def deliver(self) -> None:
-        flight = self.pick([f for f in self.flights if f.landed])
-        if flight is not None:
-            self.answer(flight)
+    # -- reports -------------------------------------------------------------------------------------------------------
 
     def answer(self, flight: Flight) -> None:
         """The true report of a copy that is over."""
-        self.flights.remove(flight)
-        self.past.append(flight.work.token)
-        if flight.bad:
-            failures = tuple(Failure(line, int(Code.CRC_MISMATCH), "verify") for line in flight.bad)
-            self.note_condemned(flight)
-            self.ledger.report(Report(flight.work.token, Outcome.BROKEN, failures))
-        else:
-            self.ledger.report(Report(flight.work.token, Outcome.DONE))
+        failures = tuple(Failure(line, int(Code.CRC_MISMATCH), "verify") for line in flight.bad)
+        self.send(flight, Report(flight.work.token, Outcome.BROKEN if failures else Outcome.DONE, failures))
 
-    def note_condemned(self, flight: Flight) -> None:
-        """Remember what must never be a hit again in this life of its block."""
-        part = self.ledger.books.parts.items[self.ledger.books.tokens.get(flight.work.token.serial, 0)]
-        told = part is not None and part.token == flight.work.token
-        for line in flight.bad:
-            src = flight.work.src[line]
-            if told and flight.work.kind == Kind.VERIFY:
-                self.condemned.add((flight.work.keys[line], BlockRef(src, flight.lives[src])))
+    def deliver(self) -> None:
+        flight = self.pick([f for f in self.flights if f.over])
+        if flight is not None:
+            self.answer(flight)
+
+    def deliver_late(self) -> None:
+        """What had been given up, or called silent, reports after all."""
+        flight = self.pick([f for f in self.flights if f.timed_out and self.given(f)])
+        if flight is not None:
+            self.land_fully(flight)
+            self.answer(flight)
 
     def deliver_early(self) -> None:
-        """A copy that was stopped before it moved a byte says so."""
-        flight = self.pick([f for f in self.flights if not f.landed])
+        """A copy that was stopped before it moved its last byte says so."""
+        flight = self.pick([f for f in self.flights if not f.over and self.given(f)])
         if flight is not None:
-            self.flights.remove(flight)
-            self.past.append(flight.work.token)
-            self.ledger.report(Report(flight.work.token, Outcome.CANCELLED))
+            self.send(flight, Report(flight.work.token, Outcome.CANCELLED))
 
     def deliver_bad(self) -> None:
         """A copy fails; whatever it moved, it moves no more."""
-        flight = self.pick(self.ready())
-        if flight is not None and flight.work.kind != Kind.HOLD:
-            if not flight.landed and self.random.random() < 0.5:
-                self.land_one(flight)
-            self.flights.remove(flight)
-            self.past.append(flight.work.token)
-            outcome, code = self.random.choice(
-                (
-                    (Outcome.FAILED, Code.KV_OOM),
-                    (Outcome.DENIED, Code.PERMISSION_DENIED),
-                    (Outcome.BROKEN, Code.BLOCK_NOT_FOUND),
-                )
-            )
-            lines = self.random.choice((-1, 0))
-            self.ledger.report(Report(flight.work.token, outcome, (Failure(lines, int(code), "fetch"),)))
+        flight = self.pick([f for f in self.flights if f.work.kind != HOLD and self.given(f)])
+        if flight is not None:
+            if self.dice.chance(50):
+                self.land_fully(flight)
+            outcome, code = self.dice.one(BAD)
+            line = self.dice.one((-1, 0, len(flight.work.src) - 1))
+            self.send(flight, Report(flight.work.token, outcome, (Failure(line, int(code), "fetch"),)))
 
     def deliver_again(self) -> None:
-        if self.past:
+        """A second report on what is over, of this process or of an earlier one."""
+        token = self.pick(self.past)
+        if token is not None:
             before = self.ledger.books.stale
-            token = self.random.choice(self.past)
-            self.ledger.report(Report(token, self.random.choice(list(Outcome))))
+            self.post(Report(token, self.dice.one(list(Outcome))))
             assert self.ledger.fatal or self.ledger.books.stale == before + 1, (
                 "L2.stale_counted: a second report was not counted"
             )
 
     def deliver_unknown(self) -> None:
-        before = self.ledger.books.unknown
-        self.ledger.report(Report(Token(1, 10**9), Outcome.DONE))
-        self.ledger.report(Report(Token(7, 1), Outcome.DONE))
-        assert self.ledger.books.unknown == before + 2
+        """Reports on tokens that were never minted."""
+        before, life = self.ledger.books.unknown, self.ledger.config.incarnation
+        self.post(Report(Token(life, 10**9), Outcome.DONE))
+        self.post(Report(Token(life + 6, 1), Outcome.DONE))
+        assert self.ledger.books.unknown == before + 2, "L2.unknown: a stranger's report was not counted"
 
     def time_out(self) -> None:
-        flight = self.pick(self.flights)
+        """Somebody has waited long enough for a copy, which goes on."""
+        flight = self.pick([f for f in self.flights if self.given(f)])
         if flight is not None:
-            self.ledger.report(Report(flight.work.token, Outcome.TIMEOUT, TIMED_OUT))
+            self.silence(flight)
+
+    def silence(self, flight: Flight) -> None:
+        flight.timed_out = True
+        self.send(flight, Report(flight.work.token, Outcome.TIMEOUT, TIMED_OUT))
 
     def lose(self) -> None:
-        """A copy whose report never comes; the bytes still land, at some time before the fence."""
-        if self.scope.lose:
-            flight = self.pick([f for f in self.flights if f.landed and f.work.kind != Kind.HOLD])
-            if flight is not None:
-                self.flights.remove(flight)
-                self.waiting.append(flight)
+        """A copy whose report never comes; its bytes still land, at some time before the fence."""
+        flight = self.pick([f for f in self.flights if f.work.kind != HOLD and self.given(f)])
+        if flight is not None:
+            self.lost(flight)
+
+    def lost(self, flight: Flight) -> None:
+        self.flights.remove(flight)
+        self.waiting.append(flight)
 
     def corrupt(self) -> None:
-        """A byte of a host block goes bad; where nothing verifies, nobody could tell."""
-        if not self.scope.verify:
-            return
-        block = self.random.randrange(self.scope.device, self.scope.device + self.scope.host)
-        self.bytes[self.random.randrange(self.scope.ranks), block] = POISON
+        """A block of a lower tier goes bad; where nothing verifies, nobody could tell."""
+        spots = [block for block in range(self.scope.device, self.scope.total) if self.verified(block)]
+        block = self.pick(spots)
+        if block is not None:
+            self.accidents += 1
+            self.write(self.dice.below(self.scope.ranks), block, Junk(self.accidents))
+
+    def verified(self, block: int) -> bool:
+        books = self.ledger.books
+        return books.pools[books.pool_of[block]].config.verify
+
+    # -- copiers -------------------------------------------------------------------------------------------------------
+
+    def copiers(self) -> list[tuple[int, str]]:
+        names = dict.fromkeys(tier.copier for tier in self.scope.tiers)
+        return [(rank, name) for rank in range(self.scope.ranks) for name in names]
+
+    def lose_copier(self) -> None:
+        """A worker or a peer is gone: of some of its copies somebody says so, of the others nobody will."""
+        place = self.dice.one(self.copiers())
+        gone = self.dice.chance(50)
+        for flight in [f for f in self.flights if (f.work.rank, f.work.copier) == place and self.given(f)]:
+            if flight not in self.flights:
+                continue  # what was said of another has ended it
+            if gone:
+                self.kill(flight)
+            if self.dice.chance(70):
+                self.silence(flight)
+            if flight in self.flights:
+                self.lost(flight)
+
+    def kill(self, flight: Flight) -> None:
+        """Nothing of it will land any more, and nobody knows."""
+        flight.dead = True
 
     def fence(self) -> None:
-        """Every copy up to now is brought to its end, reported or not, and then proved over."""
-        last = self.ledger.books.serial
-        while self.steps:
-            self.retire_one()
-        for flight in [*self.flights]:
-            if not flight.landed:
-                self.land_one(flight)
-        for flight in self.waiting:
+        """All copies of all copiers, or of one of them, are brought to their end, reported or not, and proved over."""
+        if self.steps and self.dice.chance(30):
+            self.retire_until(self.steps[-1])
+        places = self.copiers()
+        for place in places if self.dice.chance(70) else [self.dice.one(places)]:
+            self.fence_one(*place)
+
+    def fence_one(self, rank: int, copier: str) -> None:
+        """Nothing is proved of what waits for its step, nor of what was sent after that, or not at all yet."""
+        at = [f for f in (*self.flights, *self.waiting) if (f.work.rank, f.work.copier) == (rank, copier)]
+        unsent = [f.work.token.serial - 1 for f in at if not self.given(f)]
+        serial = min([self.newest_sent, *unsent])
+        over = [flight for flight in at if flight.work.token.serial <= serial]
+        for flight in over:
+            self.land_fully(flight)
+        for flight in over:
+            (self.flights if flight in self.flights else self.waiting).remove(flight)
             self.past.append(flight.work.token)
-        self.waiting.clear()
-        over = [flight for flight in self.flights if flight.work.kind != Kind.HOLD]
-        self.flights = [flight for flight in self.flights if flight.work.kind == Kind.HOLD]
-        self.past.extend(flight.work.token for flight in over)
-        for rank in range(self.scope.ranks):
-            self.ledger.fenced(rank, "cpu", last)
+            self.note_fenced(flight)
+        self.tell_fenced(rank, copier, serial)
+
+    def note_fenced(self, flight: Flight) -> None:
+        """See `laws`."""
+        raise NotImplementedError
 
     def land_all(self) -> None:
         """A quiet moment: steps retire, everything lands and is reported, in some order."""
-        while self.steps:
-            self.retire_one()
-        flights = [flight for flight in self.flights if flight.work.kind != Kind.HOLD]
-        self.random.shuffle(flights)
-        for flight in flights:
-            if not flight.landed:
-                self.land_one(flight)
-            self.answer(flight)
+        if self.steps:
+            self.retire_until(self.steps[-1])
+        for flight in [f for f in self.flights if f.work.kind != HOLD]:
+            if flight in self.flights and self.given(flight):
+                self.land_fully(flight)
+                self.answer(flight)
+
+    def restart(self) -> None:
+        """The process ends in the middle of everything; not as often as other things happen."""
+        if self.dice.chance(15):
+            self.begin_again()
+
+    def begin_again(self) -> None:
+        """Another process, which hears of the copies of its predecessor, and has none of them."""
+        self.past += [flight.work.token for flight in (*self.flights, *self.waiting)]
+        self.fired.update(self.ledger.fired())
+        for block in range(self.scope.total):
+            self.tenant[block] += 1
+            for rank in range(self.scope.ranks):
+                self.write(rank, block, Poison(block, 0))
+        self.begin(self.ledger.config.incarnation + 1)

@@ -1,21 +1,70 @@
-"""Seeded random walks through the world: the quick form of the stateful suite on the pure ledger."""
+"""Seeded random walks through the world: the quick form of the suite on the pure ledger."""
 
 from __future__ import annotations
 
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-from kvstate.machines import tables
+from kvstate.machines import bulk, tables
 from kvstate.machines.interpreted import interpreted
+from kvstate.replay.breaks import break_law
 from kvstate.spec.loader import load_spec
-from tests.stateful.world import SCOPES, World
+from tests.stateful.search import Failed, first_failure, read, replayed, shortest, walked
+from tests.stateful.world import MIXES, SCOPES, World
+
+
+@pytest.mark.parametrize("mix", MIXES)
+@pytest.mark.parametrize("scope", SCOPES)
+def test_a_walk_breaks_no_law_and_comes_home(scope: str, mix: str) -> None:
+    for seed in range(2 if scope == "wide" else 3):
+        world = walked("ledger", scope, mix, seed)
+        assert not isinstance(world, Failed), world
 
 
 @pytest.mark.parametrize("scope", SCOPES)
-@pytest.mark.parametrize("seed", range(12))
-def test_a_walk_breaks_no_law_and_comes_home(scope: str, seed: int) -> None:
-    world = World(seed, SCOPES[scope])
-    world.walk(250)
-    world.rest()
+def test_walks_get_somewhere(scope: str) -> None:
+    told: Counter[str] = Counter()
+    for seed in range(3):
+        for mix in ("loads", "reuse"):
+            world = World(seed, SCOPES[scope])
+            for _ in range(4):
+                world.round(25, mix)
+            told.update(loads=len(world.told & world.loads.keys()), jobs=len(world.told & world.jobs))
+    assert min(told.values()) >= 10, f"the walks hardly got anywhere: {told}"
+
+
+def test_the_wide_world_goes_by_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is written with NumPy is walked, too: each of its functions is called, and with many."""
+    bulk.look_for_numpy()
+    called: Counter[str] = Counter()
+    names = (
+        "fire",
+        "taken",
+        "gather",
+        "put",
+        "spread",
+        "ascending",
+        "agreeing",
+        "distinct",
+        "where_agreeing",
+        "choose",
+    )
+
+    def counted(name: str, function: Any) -> Any:
+        def through(*args: Any) -> Any:
+            called[name] += 1
+            return function(*args)
+
+        return through
+
+    for name in names:
+        monkeypatch.setattr(bulk.columns, name, counted(name, getattr(bulk.columns, name)))
+    for seed in range(6):
+        assert not isinstance(walked("ledger", "wide", "reuse", seed, rounds=3), Failed)
+    assert called.keys() == set(names), f"never called: {set(names) - called.keys()}"
 
 
 def test_the_ledger_runs_on_interpreted_tables_alike() -> None:
@@ -24,28 +73,53 @@ def test_the_ledger_runs_on_interpreted_tables_alike() -> None:
     assert machines.keys() == tables.TABLES.keys()
     runs = []
     for chosen in (tables.TABLES, machines):
-        world = World(5, SCOPES["wide"], machines=chosen)
-        world.walk(150)
+        world = World(5, SCOPES["tiers"], machines=chosen)
+        world.round(60, "loads")
         world.rest()
-        runs.append(world.ledger.fired())
+        runs.append(world.rows())
     assert runs[0] == runs[1]
 
 
+def test_a_walk_that_was_written_down_is_the_same_walk() -> None:
+    world = walked("ledger", "two ranks", "faults", 3)
+    assert isinstance(world, World)
+    again = replayed("ledger", "two ranks", world.log)
+    assert isinstance(again, World)
+    assert again.log == world.log
+    assert again.rows() == world.rows()
+    assert again.ledger.canonical_hash() == world.ledger.canonical_hash()
+
+
+WALKS = sorted((Path(__file__).parent / "walks").glob("*.txt"))
+
+
+@pytest.mark.parametrize("path", WALKS, ids=lambda path: path.stem)
+def test_a_walk_that_was_kept_breaks_no_law(path: Path) -> None:
+    kind, scope, moves = read(path)
+    world = replayed(kind, scope, moves)
+    assert not isinstance(world, Failed), world
+    assert moves[-1].startswith("rest"), "a walk that was kept goes on to its rest"
+
+
 BREAKS = ("no-draining", "publish-before-commit", "timeout-frees", "no-condemned-keys", "end-at-first-failure")
+EXAMPLES = 2000
 
 
 @pytest.mark.parametrize("law", BREAKS)
 def test_a_broken_law_is_noticed(law: str) -> None:
     """The walks can fail: over a mutated spec, one of them does."""
-    from kvstate.replay.breaks import break_law
-
     broken = break_law(law)  # type: ignore[arg-type]
-    with pytest.raises(AssertionError):
-        _walk_often(machines=broken.machines, couplings=broken.couplings, acts=broken.acts)
+    options = {"machines": broken.machines, "couplings": broken.couplings, "acts": broken.acts}
+    found = first_failure("ledger", "two ranks", "loads", range(EXAMPLES), rounds=2, **options)
+    assert found is not None, f"no walk of {EXAMPLES} misses {law}"
+    assert found[1].law != "unnamed", found[1]
 
 
-def _walk_often(**ledger: object) -> None:
-    for seed in range(120):
-        world = World(seed, SCOPES["wide"], **ledger)
-        world.walk(250)
-        world.rest()
+def test_a_failure_is_made_short() -> None:
+    """A ledger that leaves nothing to a step breaks in few moves: a request, its blocks, a step, its end."""
+    broken = {"couplings": [row for row in World(0).ledger._couplings if row.effect != "adopt"]}
+    found = first_failure("ledger", "one rank", "aborts", range(50), **broken)
+    assert found is not None
+    short = shortest("ledger", "one rank", found[1], **broken)
+    assert len(short.walk) <= 4, short.walk
+    assert short.walk[-1].split()[0] in ("abort", "preempt", "finish", "window", "rest"), short.walk
