@@ -21,27 +21,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
-from typing import Any
 
-from kvstate.spec.expr import COMPARISONS, Binary, Compare, Const, Expr, Logic, Name, Node, Unary, conjunction
+from kvstate.proof.terms import TIMEOUT_MS, GaveUpError, ProverMissingError, Term, import_z3, to_term
+from kvstate.spec.expr import Const, Expr, conjunction
 from kvstate.spec.model import Machine, Row, State
-
-Term = Any
-"""A term of z3; the package ships no types."""
-
-TIMEOUT_MS = 20_000
-"""For one question. The real ones take about a millisecond; "unknown" is a finding, never a silent yes or no."""
 
 SMALL = 4
 """Counterexamples are looked for among numbers up to this first: they read better."""
-
-
-class ProverMissingError(ImportError):
-    """z3 is not installed."""
-
-
-class _GaveUpError(Exception):
-    """z3 ran out of time. Neither a yes nor a no may be made of that."""
 
 
 def check_rows(machine: Machine) -> list[str]:
@@ -51,7 +37,7 @@ def check_rows(machine: Machine) -> list[str]:
     for questions in (_birth(prover), *(_state(prover, state) for state in machine.states)):
         try:
             findings.extend(questions)
-        except _GaveUpError as problem:
+        except GaveUpError as problem:
             findings.append(f"{prover.file}: the prover gave up ({problem}); nothing is proved")
     return findings
 
@@ -63,7 +49,7 @@ def lints(machine: Machine) -> list[str]:
     the claim should ever break, the row refuses.
     """
     prover = _Prover(machine)
-    with contextlib.suppress(_GaveUpError):
+    with contextlib.suppress(GaveUpError):
         return [lint for row in machine.rows for lint in _idle(prover, row)]
     return []
 
@@ -79,7 +65,7 @@ def implied(machine: Machine, given: Sequence[Expr], then: Expr) -> bool | None:
         return None
     try:
         return not prover.find(given, [prover.negate(prover.term(then))])
-    except (_GaveUpError, KeyError, prover.z3.Z3Exception):  # KeyError: a name that only another version has
+    except (GaveUpError, KeyError, prover.z3.Z3Exception):  # KeyError: a name that only another version has
         return None
 
 
@@ -172,7 +158,7 @@ class _Prover:
     """One machine's variables and params as z3 constants, and a solver that knows the bounds of the params."""
 
     def __init__(self, machine: Machine) -> None:
-        self.z3 = _import()
+        self.z3 = import_z3()
         self.machine = machine
         self.file = machine.file or f"{machine.name}.toml"
         z3 = self.z3
@@ -195,7 +181,7 @@ class _Prover:
             if answer == self.z3.unsat:
                 return ""
             if answer == self.z3.unknown:
-                raise _GaveUpError(self.solver.reason_unknown())
+                raise GaveUpError(self.solver.reason_unknown())
             model = self.solver.model()
             self.solver.add(*self.small)
             if self.solver.check() == self.z3.sat:
@@ -206,41 +192,13 @@ class _Prover:
             self.solver.pop()
 
     def term(self, expr: Expr, env: Mapping[str, Term] | None = None) -> Term:
-        return self._term(expr.node, self.env if env is None else env)
-
-    def _term(self, node: Node, env: Mapping[str, Term]) -> Term:
-        z3 = self.z3
-        match node:
-            case Const():
-                return self.value(node.value)
-            case Name():
-                return env[node.name]
-            case Unary():
-                arg = self._term(node.arg, env)
-                return z3.Not(arg) if node.op == "not" else -arg
-            case Binary():
-                left, right = self._term(node.left, env), self._term(node.right, env)
-                return left + right if node.op == "+" else left - right if node.op == "-" else left * right
-            case Compare():
-                links = [COMPARISONS[op](self._term(a, env), self._term(b, env)) for a, op, b in node.pairs]
-                return z3.And(*links)
-            case Logic():
-                args = [self._term(arg, env) for arg in node.args]
-                return z3.And(*args) if node.op == "and" else z3.Or(*args)
+        return to_term(expr.node, self.env if env is None else env)
 
     def value(self, value: int | bool) -> Term:
-        return self.z3.BoolVal(value) if isinstance(value, bool) else self.z3.IntVal(value)
+        return to_term(Const(value), {})
 
     def negate(self, term: Term) -> Term:
         return self.z3.Not(term)
 
     def at(self, state: State) -> str:
         return f"{self.file}, state {state.name}"
-
-
-def _import() -> Any:
-    try:
-        import z3
-    except ImportError as problem:
-        raise ProverMissingError('the checks of rows need z3: pip install "kvstate[proof]"') from problem
-    return z3

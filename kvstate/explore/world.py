@@ -1,0 +1,234 @@
+"""The world around the ledger: where bytes are, which copies are on their way, what each request is at.
+
+As in `kvstate.testing.physics`, bytes are symbols (the name of a key), a copy *lands* and its report is *delivered* at
+another time, and a block has a new *tenant* whenever it is handed to somebody. It is told apart from the ledger's own
+generations on purpose. Here a block is empty when it is handed out, so nobody profits from what was there before.
+
+What is left out: more than one rank, holds, namespaces, what becomes of durable objects, and workers that report a
+success before the bytes are there. A check (`verify`) lands when it is reported: it moves no bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from kvstate.errors import Code
+from kvstate.explore.scopes import Request, Scope
+from kvstate.machines.audit import NAMING
+from kvstate.machines.books import Books
+from kvstate.machines.keybook import NONE
+from kvstate.machines.ledger import Ledger
+from kvstate.machines.messages import BlockRef, Cancel, Failure, Kind, Outcome, Report, Work
+from kvstate.machines.tables.block import State as B
+from kvstate.machines.verdicts import Ending, Fatal, Hit, JobVerdict, LoadVerdict, Verdict
+
+EMPTY, JUNK = "", "junk"
+"""What a block holds that nobody has written since it was handed out, and what it holds after an accident."""
+
+
+class LawBroken(Exception):  # noqa: N818, it is what the search looks for
+    """A law was seen broken; the text is `LAW.property: sentence`."""
+
+
+@dataclass(slots=True)
+class Flight:
+    """One copy, until it is proved over."""
+
+    work: Work
+    """What was sent down for it."""
+    tenants: tuple[tuple[int, int], ...]
+    """Block and its tenant when the copy was sent."""
+    landed: bool = False
+    asked: bool = False
+    """Was it asked to stop? Kept only where a copy can say that it did."""
+    silent: bool = False
+    """Was a timeout reported of it?"""
+
+
+@dataclass(slots=True)
+class StepOut:
+    """A compute step that has not retired: block, tenant and key of what it writes."""
+
+    writes: tuple[tuple[int, int, str], ...]
+    landed: bool = False
+
+
+@dataclass(slots=True)
+class Run:
+    """What a request is at."""
+
+    lives: int
+    """How often it may still come."""
+    lease: int = 0
+    """0 while it has none."""
+    at: int = 0
+    """The place in its program."""
+    hit: Hit | None = None
+    refs: list[BlockRef | None] = field(default_factory=list)
+    """Place by place of its prompt: the block it has there."""
+    load: int = 0
+    """The load that it waits for; 0 is none."""
+    step: int = 0
+
+
+@dataclass(slots=True)
+class LoadOut:
+    """A load that has not settled: its lines as (place, block, key), and whether its verdict was told."""
+
+    lines: tuple[tuple[int, int, str], ...]
+    told: bool = False
+
+
+@dataclass(slots=True)
+class World:
+    """See the module."""
+
+    contents: list[str]
+    """By block: the key whose bytes it holds, or EMPTY, or JUNK."""
+    tenants: list[int]
+    """By block: how often it was handed to somebody."""
+    runs: list[Run]
+    """In the order of the scope's requests."""
+    flights: dict[int, Flight] = field(default_factory=dict)
+    """Those that are not proved over, by serial."""
+    over: list[int] = field(default_factory=list)
+    """The serials of the others."""
+    steps: dict[int, StepOut] = field(default_factory=dict)
+    """Those that have not retired, by number."""
+    last_step: int = 0
+    """The number of the newest one."""
+    loads: dict[int, LoadOut] = field(default_factory=dict)
+    jobs: list[int] = field(default_factory=list)
+    """Those whose verdict is to come."""
+    bad: list[tuple[int, int]] = field(default_factory=list)
+    """Block and tenant of bytes that a worker has reported bad."""
+    stops: bool = False
+    """May a copy stop when it is asked to?"""
+    resets: int = 0
+    """How often that may still happen, as in the scope; so it is with the next three."""
+    corrupt: int = 0
+    """How often bytes may still go bad."""
+    cancels: int = 0
+    drains: int = 0
+
+    # -- bytes ---------------------------------------------------------------------------------------------------------
+
+    def hand(self, blocks: Iterable[int]) -> None:
+        """These blocks are given to somebody."""
+        for block in blocks:
+            self.tenants[block] += 1
+            self.contents[block] = EMPTY
+
+    def holds(self, block: int, key: str) -> bool:
+        """Does the block hold the bytes of the key, or will it when the steps under way have written?"""
+        coming = {(place, tenant): name for step in self.steps.values() for place, tenant, name in step.writes}
+        return self.contents[block] == key or coming.get((block, self.tenants[block])) == key
+
+    def land(self, flight: Flight) -> None:
+        """The copy moves its bytes."""
+        work = flight.work
+        flight.landed = True
+        for src, dst in zip(work.src, work.dst, strict=work.kind != Kind.PERSIST):
+            self.contents[dst] = self.contents[src]
+
+    def truth(self, flight: Flight) -> Report:
+        """What an honest worker says of a copy that has landed, or of a check."""
+        work = flight.work
+        lines = zip(work.dst, work.keys, strict=True)
+        if work.kind == Kind.VERIFY and any(self.contents[block] != key.decode() for block, key in lines):
+            return self.blame(flight, Outcome.BROKEN)
+        return Report(work.token, Outcome.DONE)
+
+    def blame(self, flight: Flight, outcome: str) -> Report:
+        """A report of that outcome; *broken* says that the bytes in the source are bad."""
+        work = flight.work
+        if outcome != Outcome.BROKEN:
+            return Report(work.token, outcome)
+        self.bad += [(block, self.tenants[block]) for block in work.src]
+        stage = "verify" if work.kind == Kind.VERIFY else "fetch"
+        return Report(work.token, outcome, (Failure(0, int(Code.CRC_MISMATCH), stage),))
+
+    def end(self, serial: int) -> None:
+        """The copy is proved over."""
+        del self.flights[serial]
+        self.over.append(serial)
+
+    # -- what the ledger said ------------------------------------------------------------------------------------------
+
+    def harvest(self, ledger: Ledger) -> None:
+        """Take the effects and verdicts. Errors: `LawBroken` for a poisoned ledger and a verdict that is none."""
+        for effect in ledger.take_effects():
+            if isinstance(effect, Work):
+                if effect.kind == Kind.STORE and effect.attempt == 1:
+                    self.hand(effect.dst)
+                tenants = tuple((block, self.tenants[block]) for block in (*effect.src, *effect.dst))
+                self.flights[effect.token.serial] = Flight(effect, tenants)
+            elif isinstance(effect, Cancel) and self.stops and effect.token.serial in self.flights:
+                self.flights[effect.token.serial].asked = True
+        for verdict in ledger.take_verdicts():
+            self.hear(verdict)
+
+    def hear(self, verdict: Verdict) -> None:
+        """Laws L1 (one verdict each, then the settlement) and L5 (what is promised is there). Errors: `LawBroken`."""
+        if isinstance(verdict, Fatal):
+            raise LawBroken(f"fatal {verdict.law}: {verdict.sentence}")
+        if isinstance(verdict, JobVerdict):
+            if verdict.job not in self.jobs:
+                raise LawBroken(f"L1.verdict_once: job {verdict.job} ends twice, or was never begun")
+            self.jobs.remove(verdict.job)
+        elif isinstance(verdict, LoadVerdict):
+            self._load(verdict)
+        elif verdict.load not in self.loads or not self.loads[verdict.load].told:
+            raise LawBroken(f"L1.verdict_once: load {verdict.load} settles twice, or before its verdict")
+        else:
+            del self.loads[verdict.load]
+
+    def _load(self, verdict: LoadVerdict) -> None:
+        load = self.loads.get(verdict.load)
+        if load is None or load.told:
+            raise LawBroken(f"L1.verdict_once: load {verdict.load} is told twice, or was never begun")
+        load.told = True
+        for place, block, key in load.lines:
+            if verdict.ending != Ending.ABORTED and place < verdict.blocks and not self.holds(block, key):
+                raise LawBroken(f"L5.proceed: a load promises {key}, and block {block} does not hold it")
+        for run in self.runs:
+            if run.load == verdict.load:
+                run.load = 0
+                run.refs = [None if ref is not None and ref.block in verdict.left else ref for ref in run.refs]
+
+    # -- what must be true in every state ------------------------------------------------------------------------------
+
+    def look(self, books: Books) -> Iterator[str]:
+        """The laws about bytes that are broken now."""
+        state = books.block_state
+        touched = [(f"t{serial}", flight.tenants) for serial, flight in self.flights.items()]
+        touched += [(f"step {n}", tuple((b, t) for b, t, _ in step.writes)) for n, step in self.steps.items()]
+        for who, tenants in touched:
+            for block, tenant in tenants:
+                if self.tenants[block] != tenant:
+                    yield f"L3.no_reuse: block {block} was given to another, and {who} is not over"
+                elif state[block] == B.FREE:
+                    yield f"L3.no_reuse: block {block} is free, and {who} is not over"
+        for slot, (_, _, key) in books.keys.names():
+            block = books.keys.blocks[slot]
+            if books.keys.state[slot] not in NAMING or block == NONE:
+                continue
+            if (block, self.tenants[block]) in self.bad and not books.load_ids:
+                yield f"L5.bad_keys: {key.decode()} still names block {block}, whose bytes were reported bad"
+            if not self.holds(block, key.decode()) and self.contents[block] != JUNK:
+                held = self.contents[block] or "nothing"
+                yield f"L9.bytes: {key.decode()} names block {block}, which holds {held}"
+
+
+def begin(scope: Scope, blocks: int) -> World:
+    """An empty world of that scope."""
+    runs = [Run(request.lives) for request in scope.requests]
+    stops = "cancelled" in scope.fails
+    budget = {name: getattr(scope, name) for name in ("resets", "corrupt", "cancels", "drains")}
+    return World([EMPTY] * blocks, [0] * blocks, runs, stops=stops, **budget)
+
+
+def places(request: Request) -> range:
+    """The places of a request's prompt."""
+    return range(len(request.keys))

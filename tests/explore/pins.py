@@ -1,0 +1,36 @@
+"""How large the quick scopes are. A number that moves says that the state space did, and belongs into the review."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import NamedTuple
+
+from kvstate.explore.scopes import SCOPES
+from kvstate.explore.search import Explored, explore
+
+
+class Pin(NamedTuple):
+    """What a search of a scope to its end has to find."""
+
+    states: int
+    moves: int
+    depth: int
+
+
+PINS = {
+    "batch": Pin(4514, 22464, 21),
+    "job": Pin(1476, 8163, 14),
+    "store-load": Pin(1963, 9243, 21),
+    "shared": Pin(2996, 13635, 19),
+    "steps": Pin(1596, 7679, 26),
+    "batches": Pin(2893, 11235, 19),
+    "retries": Pin(1903, 10883, 19),
+    "queue": Pin(1363, 6398, 16),
+    "durable": Pin(1484, 12020, 14),
+}
+
+
+@cache
+def searched(name: str) -> Explored:
+    """The scope, searched once for all tests."""
+    return explore(SCOPES[name])

@@ -1,0 +1,49 @@
+"""The quick scopes, searched to their end: no law is broken, and they are as large as they were."""
+
+from __future__ import annotations
+
+import pytest
+
+from kvstate.explore.scopes import QUICK, SCOPES, SOAK
+from kvstate.explore.search import explore
+from tests.explore.pins import PINS, searched
+
+SMALL = ("durable", "queue", "steps")
+"""Those that are searched while one works; the others take some seconds each."""
+NEVER = "B32 B38 B39 B53 B55 K08 A30 O17 O31 O44 O45 O70 O72 S03 S05 S06 X02 X03 X40 X52 X70 X71 X72"
+"""Rows that fire in no quick scope."""
+
+
+def test_every_quick_scope_is_pinned() -> None:
+    assert [scope.name for scope in QUICK] == list(PINS)
+    assert set(SCOPES) - set(PINS) == {SOAK.name}
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in SMALL else pytest.param(name, marks=pytest.mark.slow) for name in PINS]
+)
+def test_no_law_is_broken_in_any_state(name: str) -> None:
+    found = searched(name)
+    assert found.broken is None
+    assert found.finished
+    assert (found.states, found.transitions, found.depth) == PINS[name]
+
+
+@pytest.mark.slow
+def test_all_rows_fire_but_these() -> None:
+    fired = {row for name in PINS for row, count in searched(name).fired.items() if count}
+    assert [row for row in searched("steps").fired if row not in fired] == NEVER.split()
+
+
+def test_a_search_that_is_stopped_says_so() -> None:
+    found = explore(SCOPES["steps"], max_states=100)
+    assert found.broken is None
+    assert not found.finished
+    assert found.states >= 100
+    assert found.frontier > 0
+
+
+def test_a_search_goes_no_deeper_than_it_is_told() -> None:
+    found = explore(SCOPES["steps"], depth=4)
+    assert found.depth == 4
+    assert found.frontier > 0
