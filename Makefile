@@ -7,7 +7,7 @@ READY := .venv/.ready
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint types tables tables-check docs docs-check format bench wheel clean
+.PHONY: help run test check proof lint types tables tables-check docs docs-check format bench soak wheel clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -26,10 +26,15 @@ run: $(READY)  ## the main job: replay a generated workload through real copies,
 		--abort 2% --preempt 2% --fail 1% --late 1% --duplicate 1% --lost 0.1% --corrupt 0.2%
 
 test: $(READY) lint types tables-check docs-check  ## everything that CI runs
-	$(BIN)/python -m pytest -n $(JOBS) --cov --cov-report=term
+	$(BIN)/python -m pytest -n $(JOBS) --cov --cov-report=term -m "not proof"
 
 check: $(READY) lint types tables-check  ## about a minute, while you work: the same without the slow tests and coverage
-	$(BIN)/python -m pytest -n $(JOBS) -q -x -m "not slow"
+	$(BIN)/python -m pytest -n $(JOBS) -q -x -m "not slow and not proof"
+
+proof: $(READY)  ## the provers: theorems for any number of records, small scopes exhausted, contracts confirmed
+	$(BIN)/kvstate prove
+	$(BIN)/kvstate explore --quiet
+	$(BIN)/python -m pytest -n $(JOBS) -q tests/proof
 
 lint: $(READY)  ## ruff: rules and format
 	$(BIN)/ruff check --quiet .
@@ -46,17 +51,24 @@ tables-check: $(READY)  ## is what is checked in what spec/ gives?
 	$(BIN)/python -m kvstate.spec.generate --check
 	$(BIN)/python -m kvstate.errors.generate --check
 
-docs: $(READY)  ## draw docs/pictures from spec/
+docs: $(READY)  ## draw docs/pictures from spec/, and build the site: build/site/index.html
 	$(BIN)/python -m kvstate.spec.diagram_pictures
+	$(BIN)/python -m kvstate.spec.site build/site-source
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -d build/site-read -c docs build/site-source build/site
+	@echo "build/site/index.html"
 
-docs-check: $(READY)  ## are the pictures that are checked in what spec/ gives?
+docs-check: $(READY)  ## are the pictures that are checked in what spec/ gives, and can the site's pages be made?
 	$(BIN)/python -m kvstate.spec.diagram_pictures --check
+	$(BIN)/python -m kvstate.spec.site build/site-source
 
 format: $(READY)  ## ruff's formatter
 	$(BIN)/ruff format --quiet .
 
 bench: $(READY)  ## what an event, a block's life and a step cost: ratios in one run, about a minute
 	$(BIN)/python -m bench $(BENCH)
+
+soak: $(READY)  ## walks of the stateful suite for MINUTES (10), the seed printed first; SEED=7 makes the same ones again
+	$(BIN)/python -m tests.stateful.soak --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED))
 
 wheel: $(READY)  ## build the wheel into dist/
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .

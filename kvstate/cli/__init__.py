@@ -20,10 +20,15 @@ from kvstate._version import __version__
 COMMANDS = {
     "replay": ("kvstate.cli.replay", "Replay a request trace, real or generated, with real copies."),
     "workload": ("kvstate.cli.workload", "Write a generated request trace to a file."),
-    "spec": ("kvstate.cli.spec", "Show the machines, or check a machine file of your own."),
+    "fuzz": ("kvstate.cli.fuzz", "Fuzz kvstate's ledger, or an engine of your own, for broken laws."),
+    "explore": ("kvstate.cli.explore", "Make every move in every state of a small scope, and look for a broken law."),
+    "trace": ("kvstate.cli.trace", "Hold the record of a run against the spec, row by row."),
+    "autopsy": ("kvstate.cli.autopsy", "Say from the record of a run what went wrong first, and how it came to that."),
+    "spec": ("kvstate.cli.spec", "Show the machines, check a file of your own, compare two versions."),
+    "prove": ("kvstate.cli.prove", "Prove the laws from the data, for any number of blocks, parts and jobs."),
     "diagram": ("kvstate.cli.diagram", "Draw a machine, or how they are coupled: SVG, PNG, DOT, Mermaid."),
-    "explain": ("kvstate.cli.explain", "Say what an error code means and what to do."),
-    "doctor": ("kvstate.cli.doctor", "Say what this machine has and what would run on it."),
+    "explain": ("kvstate.cli.explain", "Say what an error code or a row means, and what to do."),
+    "doctor": ("kvstate.cli.doctor", "Say what is installed here, and whether a replay would run."),
 }
 """Name: the module (whose `command` is the command) and the line for the list; the list is shown without importing."""
 
@@ -71,11 +76,20 @@ def _show_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
 )
 @click.option(
-    "--version", is_flag=True, expose_value=False, is_eager=True, callback=_show_version, help="Show the version."
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_show_version,
+    help="Show the versions of kvstate and of its spec.",
 )
 @click.pass_context
 def app(ctx: click.Context) -> None:
-    """Life cycles of KV blocks, offload jobs and batch loads, declared as data and used to drive the real copies."""
+    """Life cycles of KV blocks, offload jobs and batch loads, declared as data and used to drive the real copies.
+
+    `kvstate COMMAND --help` says more of each. The status is 0 where all is well, 1 for a run or a file that failed, 2
+    for a command line that makes no sense.
+    """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
 

@@ -14,21 +14,40 @@ if TYPE_CHECKING:
     from kvstate.spec.diagram import Picture
 
 FORMATS = ("svg", "png", "dot", "mermaid")
+"""Two pictures and two texts; what an output's name ends in chooses one, too."""
 COUPLINGS = "couplings"
+"""The word for all machines together, where one would be named."""
 PLACE = click.Path(path_type=Path, dir_okay=False)
+"""A file, which need not be there yet."""
 
 
 @click.command("diagram")
 @click.argument("machine", required=False, metavar="[MACHINE | FILE | couplings]")
-@click.option("--format", "kind", type=click.Choice(FORMATS), help="Default: what the output's name ends in, else svg.")
-@click.option("-o", "--output", type=PLACE, help="A file instead of stdout.")
-@click.option("--couplings", "coupled", is_flag=True, help="How the machines are coupled; the same as the word.")
-@click.option("--highlight", type=PLACE, metavar="RECORD", help="Show what fired in a run, and what never did.")
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(FORMATS),
+    help="What to print.  [default: what the name of the output ends in; else svg]",
+)
+@click.option(
+    "-o", "--output", type=PLACE, help="Write to this file instead of stdout: .svg .png .dot .gv .mmd .mermaid"
+)
+@click.option(
+    "--couplings", "coupled", is_flag=True, help="Draw how the machines are coupled; the same as the word `couplings`."
+)
+@click.option(
+    "--highlight", type=PLACE, metavar="RECORD", help="Colour what fired in a run, with how often, and what never did."
+)
 def command(machine: str | None, kind: str | None, output: Path | None, coupled: bool, highlight: Path | None) -> None:
     """Draw a machine of the spec or of a file of your own, or how the machines are coupled.
 
     DOT and Mermaid are text and need nothing. SVG and PNG are drawn by graphviz-pure, which `kvstate[diagram]` brings,
     or by the program `dot`. A RECORD is what `kvstate replay --trace-out RECORD` writes.
+
+    \b
+    kvstate diagram block -o block.svg                        a picture
+    kvstate diagram mine.toml --format mermaid                text, of a machine of your own
+    kvstate diagram block --highlight run.ndjson -o run.svg   what a run did
     """
     if coupled and machine not in (None, COUPLINGS):
         raise click.UsageError("--couplings draws all machines of the spec, so name none.")

@@ -32,10 +32,11 @@ PACKAGES = {
 """Package: the extra that brings it; none for those that kvstate always needs."""
 
 RUNTIME = ("torch", "numpy", "xxhash")
+"""What a replay can't do without."""
 
 
 @click.command("doctor")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 def command(as_json: bool) -> int:
     """Say what is installed here, what the hardware is, and which copier `kvstate replay` would use.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kvstate.cli.output import console, print_json
+from kvstate.cli.output import console, print_json, reflowed
 from kvstate.cli.words import did_you_mean, own_spec
 
 if TYPE_CHECKING:
@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 
 @click.command("explain")
 @click.argument("code", required=False)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of sentences.")
 def command(code: str | None, as_json: bool) -> None:
-    """Say what an error code means and what to do: by name (CRC_MISMATCH) or by number.
+    """Say what a word of a log means, and what to do.
 
-    Takes the raw code of a driver (ENOSPC, 404) and the id of a row (B21) as well. Without CODE: all error codes.
+    CODE is the name or number of an error code (CRC_MISMATCH, 2201), the raw code of a driver (ENOSPC, 404), or the id
+    of a row (B21), in small letters or capitals. Without it: the list of all error codes.
     """
     registry = _registry()
     if code is None:
@@ -40,7 +41,7 @@ def command(code: str | None, as_json: bool) -> None:
         print_json({"code": entry and _data(entry), "raw": raw, "row": row and _row_data(*row)})
         return
     out = console()
-    for text in (entry and _about(registry, entry), raw and _about_raw(code, raw), row and _about_row(*row)):
+    for text in (entry and _about(registry, entry), raw and _about_raw(registry, code, raw), row and _about_row(*row)):
         if text:
             out.print(text, markup=False)
 
@@ -106,7 +107,7 @@ def _about(registry: Registry, entry: CodeEntry) -> str:
     follows = [text for text, holds in effects.items() if holds] or ["not tried again; the key is not to blame"]
     lines.append("Follows: " + "; ".join(follows) + ".")
     if entry.doc:
-        lines.append(entry.doc)
+        lines.append(reflowed(entry.doc))
     spelled = [
         f"{driver.name} {', '.join(raw for raw, code in driver.raw if code == entry.name)}"
         for driver in registry.drivers
@@ -116,11 +117,13 @@ def _about(registry: Registry, entry: CodeEntry) -> str:
     return "\n".join(lines)
 
 
-def _about_raw(word: str, found: list[dict[str, Any]]) -> str:
+def _about_raw(registry: Registry, word: str, found: list[dict[str, Any]]) -> str:
     lines = [f"{word} is a raw code:"]
     for one in found:
-        again = ", and may be tried again" if one["transient"] else ""
-        lines.append(f"  {one['raw']} of the driver {one['driver']} is {one['code']}{again}")
+        again = " It may be tried again." if one["transient"] else ""
+        entry = registry.code(one["code"])
+        lines.append(f"  {one['raw']} of the driver {one['driver']} is {entry.name}: {entry.sentence}{again}")
+    lines.append("What to do: " + " ".join(dict.fromkeys(registry.code(one["code"]).remedy for one in found)))
     return "\n".join(lines)
 
 
@@ -131,7 +134,7 @@ def _about_row(machine: Machine, row: Row) -> str:
         f"{row.id} is a row of {machine.name}: in {' or '.join(row.sources)}, on {' or '.join(row.events)}{guard}, "
         + (f"to {row.to}." if row.to else "and stays."),
         f"Changes: {changes or 'nothing'}. Effects, in order: {' '.join(row.effects) or 'none'}.",
-        f"Why: {row.why.strip()}",
+        f"Why: {reflowed(row.why)}",
     ]
     return "\n".join(lines)
 

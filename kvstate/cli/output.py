@@ -31,6 +31,18 @@ def print_json(data: object) -> None:
     click.echo(json.dumps(data, indent=1, ensure_ascii=False))
 
 
+def reflowed(text: str) -> str:
+    """Words of a file without its line ends, so that they fill a terminal of any width; an item of a list is a line."""
+    lines: list[str] = []
+    for line in text.strip().splitlines():
+        goes_on = bool(lines) and bool(lines[-1]) and bool(line.strip()) and not line.startswith("* ")
+        if goes_on:
+            lines[-1] += f" {line.strip()}"
+        else:
+            lines.append(line.strip())
+    return "\n".join(lines)
+
+
 def shown(value: Any) -> str:
     """A value of a result as a cell: numbers with separators, counts by name in one line, lists as length and start."""
     match value:

@@ -1,8 +1,8 @@
-"""`kvstate replay`: the main job. This file turns options into a `ReplayConfig` and the result into a table."""
+"""`kvstate replay`: the main job. This file turns options into a `ReplayConfig`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kvstate.cli.doctor import memory_bytes
-from kvstate.cli.output import console, print_json, shown
+from kvstate.cli.output import console, print_json
+from kvstate.cli.replay_table import show
 from kvstate.cli.words import did_you_mean
 from kvstate.replay import config as settings
 from kvstate.replay.config import ConfigError, ReplayConfig
@@ -19,32 +20,10 @@ if TYPE_CHECKING:
     from kvstate.replay.result import ReplayResult
 
 DEFAULTS = ReplayConfig()
-
-SECTIONS: Mapping[str, tuple[str, ...]] = {
-    "requests": ("requests", "aborts", "preempts", "recomputes", "too_long", "skipped_lines"),
-    "cache": ("block_refs", "unique_blocks", "hits", "misses", "pending_lookups", "loaded_blocks", "stored_blocks"),
-    "copies": ("bytes_copied", "seconds", "copy_gb_per_s", "memcpy_gb_per_s"),
-    "failures": ("failures", "retries", "stale_reports", "unknown_reports", "quarantined_blocks"),
-    "races": (
-        "max_inflight_jobs",
-        "aborts_while_copying",
-        "reuses_after_drain",
-        "late_landings",
-        "drain_blocks_p99",
-    ),
-    "spec": ("rows_fired", "rows_never_fired"),
-    "must be 0": ("wrong_bytes", "violations", "leaked_blocks", "quarantined_after_fence"),
-}
-"""Which number of a result stands where in the table; what is in none of these comes under `more`."""
-
-LABELS = {"copy_gb_per_s": "copy GB/s", "memcpy_gb_per_s": "memcpy GB/s", "drain_blocks_p99": "draining blocks, p99"}
-"""Where the name with its underscores taken out does not read well."""
-
-NOT_SHOWN = frozenset({"settings", "problems"})
-"""What whoever called knows already, and what is said below the table."""
-
+"""What an option is where nobody gives it."""
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+"""An option of click, put around the function below it."""
 
 
 def _parsed(parse: Callable[[str, str], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
@@ -62,29 +41,51 @@ def _parsed(parse: Callable[[str, str], Any]) -> Callable[[click.Context, click.
 
 
 def _rate(name: str, what: str) -> Decorator:
-    text = f"{what} ({settings.CHAOS[name]:.1%} with --chaos)."
+    text = f"{what}.  [default: 0; {settings.CHAOS[name]:.1%} with --chaos]"
     return click.option(f"--{name}", callback=_parsed(settings.parse_rate), metavar="RATE", help=text)
 
 
 @click.command("replay")
 @click.argument("trace", required=False, type=click.Path(path_type=Path, exists=True, dir_okay=False))
-@click.option("--limit", type=int, metavar="N", help="Stop after so many requests.")
-@click.option("--seed", type=int, default=DEFAULTS.seed, help="Of the chaos, and of the workload if there is no TRACE.")
-@click.option("--device-blocks", type=int, default=DEFAULTS.device_blocks, help="Blocks of the device pool.")
 @click.option(
-    "--host-blocks", type=int, default=DEFAULTS.host_blocks, help="Blocks of the host pool; 0 is no host pool."
+    "--limit",
+    type=int,
+    metavar="N",
+    help=f"Stop after so many requests.  [default: the whole TRACE; {settings.GENERATED_REQUESTS} without one]",
 )
-@click.option("--block-bytes", type=int, default=DEFAULTS.block_bytes, help="Bytes of a block.")
-@click.option("--concurrency", type=int, default=DEFAULTS.concurrency, help="Threads that copy.")
 @click.option(
-    "--hold", type=float, default=DEFAULTS.hold, help="Factor on how long a decode holds its blocks; 0 is not."
+    "--seed",
+    type=int,
+    default=DEFAULTS.seed,
+    help="Of the dice of the chaos, and of the workload if there is no TRACE.",
+)
+@click.option(
+    "--device-blocks", type=int, default=DEFAULTS.device_blocks, help="Blocks of the device pool: a tensor on the CPU."
+)
+@click.option(
+    "--host-blocks",
+    type=int,
+    default=DEFAULTS.host_blocks,
+    help="Blocks of the host pool; 0 for none: nothing is stored then, nothing loaded.",
+)
+@click.option(
+    "--block-bytes", type=int, default=DEFAULTS.block_bytes, help="Bytes of a block, a multiple of 8, 64 at least."
+)
+@click.option("--concurrency", type=int, default=DEFAULTS.concurrency, help="How many threads copy.")
+@click.option(
+    "--hold",
+    type=float,
+    metavar="FACTOR",
+    default=DEFAULTS.hold,
+    help="Stretches how long a decode holds its blocks, which follows from output_length; 0 ends it at once.",
 )
 @click.option(
     "--integrity",
     type=click.Choice(settings.INTEGRITY),
-    help="Where bytes are hashed and verified.  [default: boundary; host where bytes are corrupted there]",
+    help="Which checksums are kept and verified: none, of bytes that leave the process, of the host pool, too.  "
+    "[default: boundary; host with --corrupt]",
 )
-@click.option("--chaos", is_flag=True, help="All rates below at once, and a delay; an option beside it wins.")
+@click.option("--chaos", is_flag=True, help="All rates below and a delay, at once; what is given beside it wins.")
 @_rate("abort", "Requests that are aborted")
 @_rate("preempt", "Requests that are preempted")
 @click.option(
@@ -92,7 +93,8 @@ def _rate(name: str, what: str) -> Decorator:
     callback=_parsed(settings.parse_fail),
     multiple=True,
     metavar="RATE|CODE=RATE",
-    help="Parts that fail, by any code or by this one; may be given several times (2.0% with --chaos).",
+    help="Parts that fail, with any code or with this one; may be given several times.  "
+    f"[default: 0; {settings.CHAOS['fail']:.1%} with --chaos]",
 )
 @_rate("late", "Parts that land and report after their deadline")
 @_rate("duplicate", "Reports that come twice")
@@ -102,37 +104,50 @@ def _rate(name: str, what: str) -> Decorator:
     "--delay",
     callback=_parsed(settings.parse_delay),
     metavar="MIN:MAX",
-    help="Landings wait so many milliseconds (2:60 with any chaos).",
+    help="Each copy waits from MIN to MAX milliseconds before it lands.  "
+    f"[default: 0; {settings.CHAOS_DELAY_MS[0]:g}:{settings.CHAOS_DELAY_MS[1]:g} with any rate]",
 )
-@click.option("--deterministic", is_flag=True, help="Seeded order and virtual time: one record per seed.")
+@click.option(
+    "--deterministic", is_flag=True, help="Seeded order and virtual time: a seed gives the same record every time."
+)
 @click.option(
     "--break",
     "break_law",
     type=click.Choice(settings.LAWS),
     metavar="LAW",
-    help="Run with a law taken out, and with --chaos where no rate is given; see below.",
+    help="Take this law out, to see that it is missed; brings --chaos where no rate is given.",
 )
 @click.option(
     "--must-race/--no-race",
     default=None,
-    help="Fail unless enough happened at once to prove something; where nothing is said, on with --abort and --late.",
+    help="Fail if too little happened at once to prove anything.  [default: only where --abort and --late are not 0]",
 )
-@click.option("--skip-bad", is_flag=True, help="Count broken lines of the trace and go on.")
+@click.option("--skip-bad", is_flag=True, help="Count broken lines of TRACE and go on, where one would end the run.")
 @click.option(
-    "--trace-out", type=click.Path(path_type=Path, dir_okay=False), help="Write every decision there, as NDJSON."
+    "--trace-out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="RECORD",
+    help="Write a record of the run: every input, row, effect and verdict, a JSON object a line.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of the table.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object instead of the table.")
 @click.option("--quiet", is_flag=True, help="No progress bar.")
 def command(as_json: bool, quiet: bool, **options: Any) -> int:
     """Replay a request trace through ledger and runtime with real bytes, and compare every byte that was loaded.
 
-    TRACE is a file of JSON lines: timestamp, input_length, output_length, hash_ids. Without it, a workload is generated
-    from the seed. RATE is a share such as 5% or 0.05.
+    TRACE is a file of JSON objects, one a line: timestamp (milliseconds), input_length and output_length (tokens),
+    hash_ids (one number a block). Without it, a workload is generated from the seed. RATE is a share such as 5% or
+    0.05, of requests (--abort, --preempt) or of parts, the single copies; CODE is one that `kvstate explain` lists.
 
-    The status is 1 when the run failed: wrong bytes, a violated law, a leaked block, a broken line of the trace.
+    The status is 1 when the run failed: wrong bytes, a violated law, a leaked block, too few races, a broken line of
+    TRACE.
 
-    LAW is what --break takes away, to see that it is missed: no-draining, match-by-block, publish-before-commit,
-    timeout-frees, no-condemned-keys, end-at-first-failure.
+    LAW is one of no-draining, match-by-block, publish-before-commit, timeout-frees, no-condemned-keys,
+    end-at-first-failure.
+
+    \b
+    kvstate replay --limit 500                     a generated workload, nothing goes wrong
+    kvstate replay trace.jsonl --chaos --seed 7    a trace of your own, with all kinds of trouble
+    kvstate replay --chaos --break timeout-frees   watch a law being missed
     """
     try:
         config = _config(**options)
@@ -142,7 +157,7 @@ def command(as_json: bool, quiet: bool, **options: Any) -> int:
     if as_json:
         print_json(result.as_dict())
     else:
-        _show(result.as_dict())
+        show(result.as_dict())
         if not result.problems:
             click.echo("PASSED: every byte that was loaded was right, no law was violated, no block leaked.")
     for sentence in result.problems:
@@ -250,26 +265,3 @@ def _progress(quiet: bool) -> Iterator[settings.Progress]:
 
     with bar:
         yield move
-
-
-def _show(result: Mapping[str, Any]) -> None:
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table("", "", "", box=box.SIMPLE, show_header=False)
-    placed = {name for names in SECTIONS.values() for name in names} | NOT_SHOWN
-    sections = {**SECTIONS, "more": tuple(name for name in result if name not in placed)}
-    for section, names in sections.items():
-        lines = [(name, result[name]) for name in names if name in result]
-        for index, (name, value) in enumerate(lines):
-            bad = section == "must be 0" and bool(value)
-            cells = section if index == 0 else "", LABELS.get(name) or name.replace("_", " "), shown(value)
-            style = "bold red" if bad else ""
-            table.add_row(
-                Text(cells[0], style="bold"),
-                Text(cells[1]),
-                Text(cells[2], style=style),
-                end_section=index == len(lines) - 1,
-            )
-    console().print(table)

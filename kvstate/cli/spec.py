@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kvstate.cli.output import console, print_json
+from kvstate.cli.output import console, print_json, reflowed
 from kvstate.cli.spec_diff import diff
 from kvstate.cli.words import counted, find_machine, own_spec
 
@@ -41,10 +41,13 @@ def command() -> None:
 
 @command.command("show")
 @click.argument("machine", required=False, metavar="[MACHINE | FILE]")
-@click.option("--json", "as_json", is_flag=True, help="Print data instead of a table.")
-@click.option("--why", is_flag=True, help="Print below the table why each row is there.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
+@click.option("--why", is_flag=True, help="Print below the tables why each row of MACHINE is there.")
 def show(machine: str | None, as_json: bool, why: bool) -> None:
-    """The rows of one machine, or the list of machines."""
+    """Show the rows of one machine, or the list of machines. The word `show` may be left out.
+
+    A name with .toml or with a folder before it is a file of your own.
+    """
     if as_json:
         from kvstate.cli.data import machine_data, spec_data
 
@@ -82,7 +85,7 @@ def _show_machine(machine: Machine, why: bool) -> None:
 
     out = console()
     out.print(Text(f"{machine.name}: {machine.title}", style="bold"))
-    out.print(Text(machine.doc.strip()))
+    out.print(Text(reflowed(machine.doc)))
     out.print()
     out.print(_facts(machine))
     out.print(_states(machine))
@@ -146,11 +149,19 @@ def _cells(row: Row) -> tuple[str, ...]:
     return row.id, " ".join(row.sources), " ".join(row.events), when, row.to or "=", sets, " ".join(row.effects)
 
 
-@command.command("check")
+@command.command("check", short_help="Check a machine file of your own.")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--notes", is_flag=True, help="Print also what decides nothing: redundant guards, writes of no effect.")
+@click.option(
+    "--notes",
+    is_flag=True,
+    help="Say also what decides nothing: parts of guards that follow from the rest, writes that change nothing.",
+)
 def check(file: Path, notes: bool) -> int:
-    """Hold a machine file to the loader's rules, and its guards and invariants to z3 where that is installed."""
+    """Check a machine file: the loader's rules, then guards and invariants by z3 where that is installed.
+
+    What is wrong is one sentence each, with the place. The status is 1 for a file that is refused; where z3 is missing
+    it is 0, and the last line says what was not checked.
+    """
     from kvstate.spec.loader import load_machine
     from kvstate.spec.reading import SpecErrors
 
@@ -166,7 +177,8 @@ def check(file: Path, notes: bool) -> int:
 
 def _prove(file: Path, machine: Machine, notes: bool) -> int:
     """What the provers say of a machine that keeps the loader's rules; the status of the command."""
-    from kvstate.proof.rows import ProverMissingError, check_rows, lints
+    from kvstate.proof.rows import check_rows, lints
+    from kvstate.proof.terms import ProverMissingError
 
     size = f"{counted(len(machine.states), 'state')}, {counted(len(machine.rows), 'row')}"
     try:

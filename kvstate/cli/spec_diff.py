@@ -21,7 +21,7 @@ FORMAT = "kvstate-spec-diff-1"
 @click.command("diff", short_help="Is the difference of two specs compatible or breaking?")
 @click.argument("old", type=click.Path(path_type=Path, exists=True))
 @click.argument("new", type=click.Path(path_type=Path, exists=True))
-@click.option("--json", "as_json", is_flag=True, help="Print data instead of a table.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 def diff(old: Path, new: Path, as_json: bool) -> int:
     """Compare two spec directories, or two files of one machine: compatible or breaking, row by row.
 

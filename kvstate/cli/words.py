@@ -48,10 +48,26 @@ def own_spec() -> Spec:
         raise _refused(str(spec_dir()), faults) from None
 
 
+def spec_in(folder: Path | None) -> Spec:
+    """The spec in a folder of somebody's own; the package's own without one.
+
+    Errors: a folder with faults says each on stderr and raises `ClickException`.
+    """
+    from kvstate.spec.loader import load_spec
+    from kvstate.spec.reading import SpecErrors
+
+    if folder is None:
+        return own_spec()
+    try:
+        return load_spec(folder)
+    except SpecErrors as faults:
+        raise _refused(str(folder), faults) from None
+
+
 def find_machine(word: str) -> Machine:
     """The machine that `word` names: one of the package's own, or the file of somebody's own.
 
-    A word that is neither is a usage error; a file with faults ends the command with one sentence for each.
+    Errors: `UsageError` for a word that is neither; a file with faults says each on stderr and raises `ClickException`.
     """
     from kvstate.spec.loader import load_machine
     from kvstate.spec.reading import SpecErrors

@@ -54,7 +54,7 @@ def test_a_file_of_ones_own(tmp_path: Path, capsys: Captured) -> None:
 def test_a_recorded_run(tmp_path: Path, capsys: Captured) -> None:
     record = tmp_path / "run.jsonl"
     rows = '{"n":1,"t":0.0,"row":"S02","m":"service","id":0,"from":"serving","to":"draining"}\n'
-    record.write_text('{"kvstate":1,"spec":"0.1.0","settings":{}}\n' + rows, encoding="utf-8")
+    record.write_text('{"kvstate":2,"spec":"0.1.0","settings":{}}\n' + rows, encoding="utf-8")
     assert run(["diagram", "service", "--format", "mermaid", "--highlight", str(record)]) == 0
     assert "serving --> draining : drain ×1\n" in capsys.readouterr().out
     assert run(["diagram", "couplings", "--format", "dot", "--highlight", str(record)]) == 0

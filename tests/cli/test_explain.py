@@ -25,7 +25,9 @@ def test_a_code_by_name_or_number(word: str, capsys: Captured) -> None:
 
 def test_a_raw_code_is_explained_by_what_it_is_translated_to(capsys: Captured) -> None:
     assert run(["explain", "404"]) == 0
-    assert "404 of the driver http is BLOCK_NOT_FOUND" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "404 of the driver http is BLOCK_NOT_FOUND: The tier does not hold the block" in out
+    assert "What to do: " in out
     assert run(["explain", "enospc", "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert data["code"] is None

@@ -13,6 +13,7 @@ import pytest
 
 from kvstate.cli import run
 from kvstate.cli.data import tree
+from kvstate.cli.output import reflowed
 from kvstate.spec import spec_dir
 from kvstate.spec.expr import parse
 from kvstate.spec.loader import load_machine, load_spec
@@ -96,6 +97,15 @@ def test_a_machine_is_a_table_with_every_row_and_at_wish_its_reasons(capsys: Cap
     assert "lost < readers + writers" in short
     assert run(["spec", "show", "block", "--why"]) == 0
     assert len(capsys.readouterr().out) > len(short) + sum(len(row.why) for row in machine.rows)
+
+
+def test_words_fill_the_terminal_whatever_its_width(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ends of the file's lines are not those of the terminal's; the items of a list are lines still."""
+    assert reflowed("one\n  two\n\nthree:\n* four\n  five\n* six") == "one two\n\nthree:\n* four five\n* six"
+    monkeypatch.setenv("COLUMNS", "500")
+    assert run(["spec", "key"]) == 0
+    second = next(line for line in capsys.readouterr().out.splitlines()[1:] if line.strip())
+    assert second.rstrip() == reflowed(load_spec(check=False).machine("key").doc).splitlines()[0]
 
 
 def test_a_file_of_ones_own_is_shown_too(door: Path, capsys: Captured) -> None:

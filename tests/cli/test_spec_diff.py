@@ -10,6 +10,7 @@ import pytest
 
 from kvstate.cli import run
 from kvstate.proof import rows
+from kvstate.proof.terms import ProverMissingError
 from kvstate.spec import spec_dir
 
 Captured = pytest.CaptureFixture[str]
@@ -71,9 +72,9 @@ def test_two_files_of_one_machine(new: Path, capsys: Captured) -> None:
 
 def test_without_z3_a_changed_guard_is_undecided(new: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
     def missing() -> None:
-        raise rows.ProverMissingError("not here")
+        raise ProverMissingError("not here")
 
-    monkeypatch.setattr(rows, "_import", missing)
+    monkeypatch.setattr(rows, "import_z3", missing)
     edit(new / "block.toml", 'when = "lost < readers + writers"', 'when = "lost + 1 <= readers + writers"')
     assert run(["spec", "diff", str(spec_dir()), str(new)]) == 1
     assert "undecided" in capsys.readouterr().out

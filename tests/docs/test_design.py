@@ -34,7 +34,7 @@ class Watched:
         self.rows: list[str] = []
         self.seen: list[tuple[str, list[str]]] = []
         for port in self.ledger.core.ports.ports.values():
-            port.sink = lambda machine, uid, row, before, after: self.rows.append(row)
+            port.sink = lambda machine, slots, row, before, after: self.rows.extend([row] * len(slots))
 
     def after(self, name: str) -> None:
         """All that fired since the last time was for this input."""
