@@ -76,12 +76,12 @@ def test_each_refuses_what_no_row_was_made_for(name: str) -> None:
     table.extend(1)
     put = cast("dict[str, array[int]]", table.columns)
     for state in range(len(table.STATES)):
-        for lost in (0, 3) if "lost" in table.VARS else (0,):
+        for counters in ({}, {"lost": 3}, {"lost": 3, "readers": 1}) if table.VARS else ({},):
             for event in range(len(table.EVENTS)):
                 table.renew(0)
                 put["state"][0] = state
-                if "lost" in table.VARS:
-                    put["lost"][0] = lost
+                for var, value in counters.items():
+                    put[var][0] = value
                 other = table.copy()
                 assert table.each([0], event) == one_by_one(other, [0], event)
                 assert records(table) == records(other)
