@@ -15,8 +15,6 @@ import pytest
 
 from tests.tidy.files import ROOT
 
-pytest.importorskip("crosshair", reason="contracts are confirmed by CrossHair, which is not installed")
-
 CONTRACTS = ROOT / "tests" / "proof" / "contracts"
 CONFIRMED = {"tables.py": 7, "values.py": 10}
 """How many contracts each file has. They are counted here so that none goes unseen."""
