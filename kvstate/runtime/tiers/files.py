@@ -1,0 +1,83 @@
+"""Files as a store uses them: opened without following links, read and written to the last byte, locked while alive."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from kvstate.errors import Code
+from kvstate.runtime.tiers.sealed import MAX_TEXT, UNIT, Buffer, Header, ObjectError, Seal
+
+SAFE: Final = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+"""Flags of every file that is opened: no link is followed, and a pipe that somebody put there keeps nobody waiting."""
+_MANY: Final = 512
+"""Pieces that are written in one call; systems take 1024 at most."""
+
+
+def listed(folder: Path) -> Iterator[Path]:
+    """What is in a folder, in the order of the names; nothing where there is none."""
+    if folder.is_symlink() or not folder.is_dir():
+        return iter(())
+    return iter(sorted(folder.iterdir()))
+
+
+def locked(path: Path) -> int | None:
+    """The file, open and locked; None if somebody holds it."""
+    try:
+        file = os.open(path, os.O_RDWR | os.O_CREAT | SAFE, 0o600)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(file)
+        return None
+    return file
+
+
+def head(seal: Seal, file: int, stage: str) -> tuple[Header, int]:
+    """The header of an open file, and where its bytes begin."""
+    start = os.pread(file, UNIT, 0)
+    try:
+        return seal.read(start, stage)
+    except ObjectError as error:
+        if error.error.code is not Code.SHORT_READ or len(start) < UNIT:
+            raise
+    return seal.read(os.pread(file, MAX_TEXT + UNIT, 0), stage)
+
+
+def write_all(file: int, pieces: Sequence[Buffer]) -> None:
+    """Write these pieces one behind the other. Errors: `OSError`."""
+    views = [memoryview(piece).cast("B") for piece in pieces if memoryview(piece).nbytes]
+    while views:
+        written = os.writev(file, views[:_MANY])
+        while views and written >= len(views[0]):
+            written -= len(views.pop(0))
+        if written:
+            views[0] = views[0][written:]
+
+
+def read_all(file: int, at: int, pieces: Sequence[bytearray | memoryview]) -> None:
+    """Fill these pieces with what stands in the file from `at` on. Errors: `ObjectError` with SHORT_READ, `OSError`."""
+    views = [memoryview(piece).cast("B") for piece in pieces if memoryview(piece).nbytes]
+    while views:
+        read = os.preadv(file, views[:_MANY], at)
+        if not read:
+            raise ObjectError(Code.SHORT_READ, "fetch", f"the file ends {sum(map(len, views))} bytes too early")
+        at += read
+        while views and read >= len(views[0]):
+            read -= len(views.pop(0))
+        if read:
+            views[0] = views[0][read:]
+
+
+def sync_folder(path: Path) -> None:
+    """Have what was renamed into the folder on the disk. Errors: `OSError`."""
+    file = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
