@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 def command(ctx: click.Context, file: Path, folder: Path | None, last: int, mermaid: bool, as_json: bool) -> None:
     """Take a record apart: its last lines, the first violation, the shortest story that leads to it.
 
-    FILE is what `kvstate replay --trace-out FILE` writes. The story is what touched the violating record in its present
-    life, and ends with the violating line. The status is 1 if there is a violation.
+    FILE is what `kvstate replay --trace-out FILE` writes, or what --crash-dump FILE leaves behind. The story is what
+    touched the violating record in its present life, and ends with the violating line. The status is 1 if there is a
+    violation.
 
     \b
     kvstate replay --chaos --break no-draining --trace-out run.ndjson
@@ -57,6 +58,7 @@ def _print_data(found: Autopsy) -> None:
     print_json(
         {
             "lines": found.lines,
+            "lost": found.lost,
             "violation": None if wrong is None else {"line": wrong.line.number, "sentence": wrong.sentence},
             "last": [dict(line.data) for line in found.last],
             "story": [dict(line.data) for line in found.story],
@@ -68,6 +70,8 @@ def _print_data(found: Autopsy) -> None:
 def _print_words(file: Path, found: Autopsy) -> None:
     from kvstate.trace.autopsy import mermaid, said
 
+    if found.lost:
+        click.echo(f"the file is the end of a run: {found.lost} lines before it are missing")
     click.echo(f"the last of {found.lines} lines:")
     for line in found.last:
         click.echo(f"  {line.number:>8}  {line.time:.6f} s  {said(line)}")

@@ -33,8 +33,8 @@ def command() -> None:
 def check(ctx: click.Context, file: Path, folder: Path | None, as_json: bool) -> None:
     """Replay a record row by row through the spec, to its last line.
 
-    FILE is what `kvstate replay --trace-out FILE` writes. The status is 1 if a line is not allowed (the first is named)
-    or the file is no whole record.
+    FILE is what `kvstate replay --trace-out FILE` writes, or what --crash-dump FILE leaves behind. The status is 1 if a
+    line is not allowed (the first is named) or the file is cut off.
     """
     from kvstate.trace.check import check as check_record
     from kvstate.trace.lines import RecordError
@@ -47,7 +47,15 @@ def check(ctx: click.Context, file: Path, folder: Path | None, as_json: bool) ->
     if as_json:
         violation = None if wrong is None else {"line": wrong.line.number, "sentence": wrong.sentence}
         rows = dict(sorted(found.rows.items()))
-        print_json({"lines": found.lines, "rows": rows, "violation": violation})
+        print_json(
+            {
+                "lines": found.lines,
+                "lost": found.lost,
+                "guards_not_asked": found.unasked,
+                "rows": rows,
+                "violation": violation,
+            }
+        )
     elif wrong is not None:
         click.echo(f"{file}:{wrong.line.number}: {wrong.sentence}")
     else:
@@ -55,4 +63,7 @@ def check(ctx: click.Context, file: Path, folder: Path | None, as_json: bool) ->
         click.echo(
             f"{file}: {counted(found.lines, 'line')}, {fired} of {len(found.rows)} kinds, all as the spec allows"
         )
+        if found.lost:
+            missing, unasked = counted(found.lost, "line"), counted(found.unasked, "guard")
+            click.echo(f"{missing} before that are missing, so {unasked} could not be asked")
     ctx.exit(1 if wrong else 0)

@@ -34,6 +34,8 @@ class Autopsy:
     """The last lines before the end, or up to the violation."""
     story: tuple[Line, ...]
     """The shortest part that still violates, the violating line included; empty where none is."""
+    lost: int = 0
+    """How many lines are missing before the second: the file is the end of a run."""
 
 
 def autopsy(path: Path, spec: Spec, last: int = 20) -> Autopsy:
@@ -42,7 +44,7 @@ def autopsy(path: Path, spec: Spec, last: int = 20) -> Autopsy:
     Errors: `RecordError` as `read`.
     """
     header, lines = read(path)
-    checker = Checker(spec, header.params)
+    checker = Checker(spec, header.params, header.lost)
     recent: deque[Line] = deque(maxlen=last)
     count = 1
     for line in lines:
@@ -52,8 +54,8 @@ def autopsy(path: Path, spec: Spec, last: int = 20) -> Autopsy:
         if sentence is not None:
             record = line.record if line.kind in ("row", "born") else _named(line)
             violation = Violation(line, sentence, record)
-            return Autopsy(count, violation, tuple(recent), tuple(_story(path, violation, spec)))
-    return Autopsy(count, None, tuple(recent), ())
+            return Autopsy(count, violation, tuple(recent), tuple(_story(path, violation, spec)), header.lost)
+    return Autopsy(count, None, tuple(recent), (), header.lost)
 
 
 def _named(line: Line) -> tuple[str, int] | None:
@@ -95,8 +97,9 @@ def _touches(line: Line, record: tuple[str, int]) -> bool:
     if machine == "part":
         token = line.data.get("token")
         return isinstance(token, list) and token[-1:] == [number]
-    lists = (line.data.get(key) for key in ("src", "dst", "into"))
-    return machine == "block" and any(isinstance(blocks, list) and number in blocks for blocks in lists)
+    lists = [line.data.get(key) for key in ("src", "dst", "into", "ids")] + [line.data.get("ref")]
+    lists[-1] = lists[-1][:1] if isinstance(lists[-1], list) else None  # what follows the block is its life
+    return machine in ("block", "foreign") and any(isinstance(blocks, list) and number in blocks for blocks in lists)
 
 
 # -- told --------------------------------------------------------------------------------------------------------------
@@ -117,7 +120,7 @@ def said(line: Line) -> str:
         case "in":
             return f"{data['in']} {_rest(data, 'in')}".rstrip()
         case "out":
-            return f"{data['out']} {_token(data['token'])} {_copied(data)}".rstrip()
+            return f"{data['out']} {_token(data.get('ref', data.get('token')))} {_copied(data)}".rstrip()
         case _:
             return f"verdict {data['verdict']}: {_rest(data, 'verdict', 'dump')}"
 
@@ -151,7 +154,7 @@ def mermaid(lines: Iterable[Line]) -> str:
             case "in":
                 text.append(f"    {'W' if line.data['in'] == 'report' else 'S'}->>L: {words}")
             case "out":
-                text.append(f"    L->>W: {words}")
+                text.append(f"    L->>{'S' if 'ref' in line.data else 'W'}: {words}")
             case _:
                 text.append(f"    L->>S: {words}")
     return "\n".join(text) + "\n"

@@ -4,6 +4,10 @@ The checker keeps, for every record of every machine, the state and the variable
 each row of the record on them: the row must be known, leave the state that the record is in, be allowed by its guard,
 and lead where the line says. Beside the rows it looks at the verdicts: one for each job and load, and the settlement of
 a load not before its verdict (law L1). Nothing is guessed: what a record was born with is a line of its own.
+
+Of what a ring wrote the beginning is missing. A record whose birth is not in it is believed to be in the state that its
+first row leaves. Its variables are unknown until a row sets them; a guard that asks for one of them is not held against
+it, and counted.
 """
 
 from __future__ import annotations
@@ -40,6 +44,10 @@ class Checked:
     """How often each row has fired, by id."""
     violation: Violation | None = None
     """The first violating line; reading ends there."""
+    lost: int = 0
+    """How many lines are missing before the second: the record is the end of a run."""
+    unasked: int = 0
+    """How many guards could not be asked, since what is missing said the values of their variables."""
 
 
 @dataclass(slots=True)
@@ -51,8 +59,13 @@ class _Record:
 class Checker:
     """Takes lines one after the other; see the module."""
 
-    def __init__(self, spec: Spec, params: Mapping[str, int]) -> None:
-        """`params` are the values that the run had, by name; where it says nothing the spec's default holds."""
+    def __init__(self, spec: Spec, params: Mapping[str, int], lost: int = 0) -> None:
+        """`params` are the values that the run had, by name; where it says nothing the spec's default holds. `lost` is
+        how many lines are missing before the first.
+        """
+        self.unasked = 0
+        """How many guards could not be asked, since a variable of theirs is unknown."""
+        self._partial = lost > 0
         self._machines = {machine.name: machine for machine in spec.machines}
         self._rows = {(machine.name, row.id): row for machine in spec.machines for row in machine.rows}
         self._params: dict[str, Values] = {
@@ -104,14 +117,22 @@ class Checker:
             return f"{name} {number} fires {line.data['row']!r}, and the machine has no such row"
         record = self._records.get(line.record)
         if record is None:
-            if any(var.initial is None for var in machine.vars):
+            if self._partial:
+                record = _Record(str(line.data.get("from")), {})
+            elif any(var.initial is None for var in machine.vars):
                 return f"{name} {number} fires {row.id} and was never born"
-            record = self._records[line.record] = _Record(machine.initial, self._newborn(machine))
+            else:
+                record = _Record(machine.initial, self._newborn(machine))
+            self._records[line.record] = record
         wrong = self._refusal(row, record, line, self._params[name])
         if wrong is not None:
             return f"{name} {number} fires {row.id} {wrong}"
         values = record.values | self._params[name]
-        record.values |= {var: right.evaluate(values) for var, right in row.sets}
+        for var, right in row.sets:
+            if right.names <= values.keys():
+                record.values[var] = right.evaluate(values)
+            else:
+                record.values.pop(var, None)
         record.state = line.data["to"]
         return None
 
@@ -122,8 +143,11 @@ class Checker:
             return f"from {said[0]}, and is {record.state}"
         if record.state not in row.sources:
             return f"in {record.state}, which it does not leave; it leaves {', '.join(row.sources)}"
-        if not row.when.evaluate(record.values | params):
-            asked = {name: (record.values | params)[name] for name in sorted(row.when.names)}
+        values = record.values | params
+        if not row.when.names <= values.keys():
+            self.unasked += 1
+        elif not row.when.evaluate(values):
+            asked = {name: values[name] for name in sorted(row.when.names)}
             shown = ", ".join(f"{name} {value}" for name, value in asked.items())
             return f"though its guard does not hold: {row.when.source} with {shown}"
         after = record.state if row.to is None else row.to
@@ -137,7 +161,7 @@ class Checker:
         if type(number) is not int or kind not in ("job", "load", "settled"):
             return f"a verdict of kind {kind!r} about {number!r}"
         what = "job" if kind == "job" else "load"
-        if kind == "settled" and ("load", number) not in self._told:
+        if kind == "settled" and ("load", number) not in self._told and not self._partial:
             return f"load {number} is settled before it was told (law L1)"
         if (kind, number) in self._told:
             return f"{what} {number} is {'settled' if kind == 'settled' else 'told'} a second time (law L1)"
@@ -157,6 +181,7 @@ def check_lines(checker: Checker, lines: Iterable[Line]) -> Checked:
             break
         if line.kind == "row":
             found.rows[line.data["row"]] += 1
+    found.unasked = checker.unasked
     return found
 
 
@@ -171,4 +196,6 @@ def check(path: Path, spec: Spec) -> Checked:
             f"{path}:1: the record is of spec {header.spec} and held against spec {spec.version}; give the spec "
             "that ran with --spec"
         )
-    return check_lines(Checker(spec, header.params), lines)
+    found = check_lines(Checker(spec, header.params, header.lost), lines)
+    found.lost = header.lost
+    return found

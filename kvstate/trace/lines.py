@@ -48,6 +48,8 @@ class Header:
     """The version of the spec that ran."""
     params: Mapping[str, int]
     """The params of the machines, by name."""
+    lost: int = 0
+    """How many lines there were before the second that are not in the file; more than none in what a ring wrote."""
 
 
 def read(path: Path) -> tuple[Header, Iterator[Line]]:
@@ -69,7 +71,10 @@ def read(path: Path) -> tuple[Header, Iterator[Line]]:
     params = data.get("params")
     if not isinstance(params, dict) or not all(type(value) is int for value in params.values()):
         raise RecordError(f"{path}:1: the params of the machines are missing; record the run again")
-    return Header(str(data.get("spec")), params), _lines(path, lines)
+    lost = data.get("lost", 0)
+    if type(lost) is not int or lost < 0:
+        raise RecordError(f"{path}:1: {lost!r} lines are said to be lost, which is no count; write the record again")
+    return Header(str(data.get("spec")), params, lost), _lines(path, lines)
 
 
 def _lines(path: Path, objects: Iterator[tuple[int, Mapping[str, Any]]]) -> Iterator[Line]:

@@ -16,12 +16,12 @@ from kvstate.machines.ledger import Ledger
 from kvstate.machines.messages import Outcome, Report, Work
 from kvstate.machines.tables import TABLES
 from kvstate.machines.verdicts import Grant, Hit
-from kvstate.replay.record import Recorder
 from kvstate.spec.loader import load_spec
 from kvstate.spec.model import Spec
 from kvstate.trace.autopsy import autopsy, mermaid, said
 from kvstate.trace.check import check
 from kvstate.trace.lines import RecordError
+from kvstate.trace.record import Recorder
 
 SPEC = load_spec(check=False)
 Data = dict[str, Any]

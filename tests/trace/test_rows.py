@@ -8,7 +8,7 @@ import pytest
 
 from kvstate.machines.ports import Sink
 from kvstate.machines.tables import TABLES
-from kvstate.replay.rows import listen
+from kvstate.trace.rows import listen
 from tests.runtime.rig import Rig, keys_of
 
 Heard = tuple[str, str, str, tuple[int, ...]]
