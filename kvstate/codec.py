@@ -1,7 +1,7 @@
 """Effects and reports as bytes: what a scheduler process and its workers send each other.
 
 A message is one msgpack array: `["kvstate", format, spec version, "effects" or "reports", items]`. An effect is an
-array that begins with its tag (1 work, 2 cancel, 3 undo) and goes on with the fields in the order of
+array that begins with its tag (1 work, 2 cancel, 3 undo, 4 hold, 5 unhold) and goes on with the fields in the order of
 `kvstate.machines.messages`; a report is its fields alone. A work of 16 blocks with keys of 16 bytes takes 416 bytes
 with block ids of up to 65,535 (352 below 128, 480 beyond), 288 of them its keys; a report without failures takes 12;
 the envelope 25, once a message. Failures travel as words and numbers, never as exception objects.
@@ -29,7 +29,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from kvstate.errors.text import MAX_MESSAGE, MAX_RAW, MAX_TYPE, MAX_WORD, clean
-from kvstate.machines.messages import Cancel, Effect, Failure, Report, Token, Undo, Work
+from kvstate.machines.messages import BlockRef, Cancel, Effect, Failure, Hold, Report, Token, Undo, Unhold, Work
 from kvstate.machines.tables import SPEC_VERSION
 
 __all__ = ["FORMAT", "CodecError", "decode_effects", "decode_reports", "encode_effects", "encode_reports"]
@@ -89,6 +89,14 @@ class _Undo(Struct, array_like=True, forbid_unknown_fields=True, frozen=True, ta
     keys: _Keys
 
 
+class _Hold(Struct, array_like=True, forbid_unknown_fields=True, frozen=True, tag=4):
+    ref: tuple[_Number, _Number]
+
+
+class _Unhold(Struct, array_like=True, forbid_unknown_fields=True, frozen=True, tag=5):
+    ref: tuple[_Number, _Number]
+
+
 class _Failure(Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
     line: Annotated[int, Meta(ge=-1, le=2**31 - 1)]
     code: Annotated[int, Meta(ge=0, le=65_535)]
@@ -111,7 +119,7 @@ class _Effects(Struct, array_like=True, forbid_unknown_fields=True, frozen=True)
     format: Literal[1]
     spec: _Word
     what: Literal["effects"]
-    items: Annotated[list[_Work | _Cancel | _Undo], Meta(max_length=MAX_ITEMS)]
+    items: Annotated[list[_Work | _Cancel | _Undo | _Hold | _Unhold], Meta(max_length=MAX_ITEMS)]
 
 
 class _Reports(Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
@@ -147,7 +155,7 @@ _HEAD: Final = msgspec.msgpack.Decoder(_Head)
 _ENVELOPE: Final = msgspec.msgpack.Decoder(_Envelope)
 _REFUSALS: Final = (ValueError, OverflowError, RecursionError, BufferError, msgspec.MsgspecError)
 """What msgspec raises for values that it cannot write and bytes that it cannot read, among TypeErrors."""
-_TAGS: Final[dict[type, int]] = {Work: 1, Cancel: 2, Undo: 3}
+_TAGS: Final[dict[type, int]] = {Work: 1, Cancel: 2, Undo: 3, Hold: 4, Unhold: 5}
 
 
 # --- The four functions ---------------------------------------------------------------------------------------------
@@ -246,7 +254,7 @@ def _why(data: bytes | bytearray | memoryview, what: str, reason: str) -> str:
 def _check_effects(message: _Effects) -> None:
     """What the types cannot say: the lines of a part belong together."""
     for number, item in enumerate(message.items):
-        if isinstance(item, _Cancel):
+        if isinstance(item, _Cancel | _Hold | _Unhold):
             continue
         lines = len(item.src)
         if not lines:
@@ -259,25 +267,18 @@ def _check_effects(message: _Effects) -> None:
             )
 
 
-def _effect(item: _Work | _Cancel | _Undo) -> Effect:
-    token = Token(*item.token)
+def _effect(item: _Work | _Cancel | _Undo | _Hold | _Unhold) -> Effect:
     match item:
         case _Work():
-            return Work(
-                token,
-                item.kind,
-                item.rank,
-                item.copier,
-                item.attempt,
-                item.src,
-                item.dst,
-                item.keys,
-                item.after_step,
-            )
+            return Work(Token(*item.token), *msgspec.structs.astuple(item)[1:])
         case _Undo():
-            return Undo(token, item.rank, item.copier, item.src, item.keys)
+            return Undo(Token(*item.token), item.rank, item.copier, item.src, item.keys)
         case _Cancel():
-            return Cancel(token)
+            return Cancel(Token(*item.token))
+        case _Hold():
+            return Hold(BlockRef(*item.ref))
+        case _Unhold():
+            return Unhold(BlockRef(*item.ref))
 
 
 def _tidy(number: int, failure: Failure) -> tuple[object, ...]:

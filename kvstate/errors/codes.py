@@ -31,6 +31,8 @@ class Code(IntEnum):
     """The tier is full, or the quota is used up."""
     SLOT_CONFLICT = 2303
     """Something else is stored already where the block was to go."""
+    BLOCK_TAKEN = 2304
+    """The engine took its block back, or gave it to another, before the copy was over."""
     LOAD_TIMEOUT = 2401
     """Nothing was heard in time; a copy that was begun may still touch the memory."""
     PEER_LOST = 2402
@@ -149,6 +151,15 @@ PROPERTIES: Final[dict[Code, Properties]] = {
         condemns=False,
         sentence="Something else is stored already where the block was to go.",
         remedy="Nothing, if another writer stored the same key; else look for two runtimes that share one directory.",
+    ),
+    Code.BLOCK_TAKEN: Properties(
+        outcome="denied",
+        stages=("fetch", "verify", "write", "commit", "store"),
+        retryable=False,
+        fatal=False,
+        condemns=False,
+        sentence="The engine took its block back, or gave it to another, before the copy was over.",
+        remedy="Nothing if its request was preempted or ended; else see why the engine kept no hold.",
     ),
     Code.LOAD_TIMEOUT: Properties(
         outcome="timeout",

@@ -85,6 +85,9 @@ class _Renamed(_Form):
             yield from (block for block, _ in flight.tenants)
         for step in self.world.steps.values():
             yield from (block for block, _, _ in step.writes)
+        for run in self.world.runs:
+            yield from (ref.block for ref in run.refs if ref is not None)
+        yield from range(books.engine.count)
 
     def all(self) -> tuple[Any, ...]:
         """The books and the world."""
@@ -110,7 +113,13 @@ class _Renamed(_Form):
             for pool in books.pools
         )
         pools = tuple(books.pool_of[block] for block in self.new)
-        return self._columns(books.tables["block"], self.new), pools, orders
+        foreign = [block for block in self.new if block < books.engine.count]
+        return (
+            self._columns(books.tables["block"], self.new),
+            pools,
+            orders,
+            self._columns(books.tables["foreign"], foreign),
+        )
 
     def _key(self, slot: int) -> tuple[Any, ...]:
         name, state, block, writer = super()._key(slot)
@@ -145,7 +154,7 @@ class _Renamed(_Form):
             (step.landed, self._tenants(step.writes), tuple(key for _, _, key in step.writes))
             for _, step in sorted(world.steps.items())
         )
-        contents = tuple(world.contents[block] for block in self.new)
+        contents = tuple(world.contents[cell] for block in self.new for cell in world.cells(block))
         loads = tuple(
             (load.told, tuple((at, self.new.get(block, GONE), key) for at, block, key in load.lines))
             for _, load in sorted(world.loads.items())
@@ -159,13 +168,14 @@ class _Renamed(_Form):
             loads,
             len(world.jobs),
             bad,
-            (world.resets, world.corrupt, world.cancels, world.drains),
+            (world.resets, world.corrupt, world.cancels, world.drains, world.deaths),
+            world.allocator.form(self.new),
         )
 
     def _flight(self, flight: Flight) -> tuple[Any, ...]:
         work = flight.work
         known = (flight.landed, flight.asked, flight.silent, self._step(work.after_step))
-        return known, work.kind, work.keys, self._tenants(flight.tenants)
+        return known, work.kind, work.rank, work.keys, self._tenants(flight.tenants)
 
     def _tenants(self, tenants: Iterable[tuple[Any, ...]]) -> tuple[Any, ...]:
         """Blocks by their new numbers, and whether each is still with the tenant it had."""
@@ -176,5 +186,9 @@ class _Renamed(_Form):
         lease = self.lease_number.get(run.lease, -1)
         load = self.load_number.get(self.books.load_ids.get(run.load, -1), -1)
         refs = tuple(None if ref is None else self._ref(ref) for ref in run.refs)
-        hit = None if run.hit is None else (run.hit.below, tuple(self._ref(ref) for ref in run.hit.blocks))
-        return lease, run.at, run.lives, load, run.step and self._step(run.step), refs, hit
+        hit = (
+            None
+            if run.hit is None
+            else (run.hit.tokens, run.hit.below, tuple(self._ref(ref) for ref in run.hit.blocks))
+        )
+        return lease, run.at, run.lives, load, run.step and self._step(run.step), refs, run.passed, run.done, hit

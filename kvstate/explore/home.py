@@ -11,6 +11,7 @@ from kvstate.explore.moves import System
 from kvstate.explore.world import LawBroken
 from kvstate.machines.messages import Outcome, Report, Token
 from kvstate.machines.tables.block import State as B
+from kvstate.machines.tables.foreign import State as F
 
 MOST_TIMERS = 64
 """Far more timers than any scope can have under way at once."""
@@ -42,26 +43,26 @@ def by_the_clock(system: System) -> None:
             break
         system.do(("tick",))
     else:
-        raise LawBroken(f"L11.by_clock: the clock fires without end, {MOST_TIMERS} timers and more")
+        raise LawBroken(f"L7.clock: the clock fires without end, {MOST_TIMERS} timers and more")
     if system.world.jobs or system.world.loads:
         books = ledger.books
         left = [f"job {number}" for number in system.world.jobs]
         left += [f"load {number}{' (settlement)' if load.told else ''}" for number, load in system.world.loads.items()]
         where = "is not on record any more" if not (books.job_ids or books.load_ids) else "waits, and no timer is left"
-        raise LawBroken(f"L11.by_clock: {', '.join(left)} {where}")
+        raise LawBroken(f"L7.clock: {', '.join(left)} {where}")
 
 
 def at_rest(system: System) -> None:
     """Errors: `LawBroken` if anything is left, in the records or in a pool."""
     left = system.ledger.rest()
     if left:
-        raise LawBroken(f"L11.rest: {'; '.join(left)}")
+        raise LawBroken(f"L11.home: {'; '.join(left)}")
     if system.scope.drains > system.world.drains and not (shut := system.ledger.shut()):
-        raise LawBroken(f"L11.rest: a drained ledger at rest can't be shut: {shut}")
+        raise LawBroken(f"L11.home: a drained ledger at rest can't be shut: {shut}")
     for pool in system.ledger.books.pools:
-        idle = pool.counts[B.FREE] + pool.counts[B.CACHED]
+        idle = pool.counts[F.OUTSIDE] if pool.config.foreign else pool.counts[B.FREE] + pool.counts[B.CACHED]
         if idle != pool.config.blocks:
-            raise LawBroken(f"L8.rest: at rest {pool.config.name} has {idle} idle blocks of {pool.config.blocks}")
+            raise LawBroken(f"L11.home: at rest {pool.config.name} has {idle} idle blocks of {pool.config.blocks}")
 
 
 def late_reports(system: System, before: bytes) -> None:

@@ -14,12 +14,13 @@ from typing import Any
 from kvstate.machines.ledger import Ledger
 
 WIRED = (
-    "batches block_state columns config generation jobs keys loads parts parts_state pool_of pools tables total".split()
+    "batches block_state columns config engine generation jobs keys loads parts parts_state pool_of pools tables "
+    "total".split()
 )
 """The fields of the books that are never replaced: what they hold is saved piece by piece, or never changes."""
 ROSTER = ("items", "free", "uids", "used")
 """What is saved of each roster."""
-KEYBOOK = ("spaces", "spaces_of", "keys", "blocks", "block_key", "writers", "uids", "free", "used")
+KEYBOOK = ("spaces", "spaces_of", "keys", "marks", "blocks", "block_key", "writers", "uids", "free", "used")
 """What is saved of the book of keys."""
 POOL = ("free", "evictable", "counts")
 """What is saved of each pool."""
@@ -36,6 +37,7 @@ class Keeper:
         self.pieces: list[tuple[Any, str]] = [
             *((roster, name) for roster in (books.parts, books.jobs, books.batches, books.loads) for name in ROSTER),
             *((books.keys, name) for name in KEYBOOK),
+            (books.engine, "filling"),
             *((pool, name) for pool in books.pools for name in POOL),
             *((books, name) for name in self.fields),
         ]

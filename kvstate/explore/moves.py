@@ -13,13 +13,14 @@ from kvstate.explore import requests
 from kvstate.explore.form import Former
 from kvstate.explore.keep import Keeper
 from kvstate.explore.requests import OPERATIONS, Scene
-from kvstate.explore.scopes import Scope
+from kvstate.explore.scopes import Request, Scope
 from kvstate.explore.stage import Rules, begun
-from kvstate.explore.world import JUNK, Flight, LawBroken, World
+from kvstate.explore.world import EMPTY, JUNK, Flight, LawBroken, Run, World
 from kvstate.machines.audit import audit
 from kvstate.machines.keybook import NONE
 from kvstate.machines.ledger import Ledger
 from kvstate.machines.messages import Kind, Outcome
+from kvstate.machines.ranks import rank_lost
 from kvstate.testing.world import COPIER
 
 Move = tuple[Any, ...]
@@ -70,6 +71,13 @@ class System:
             yield from (("end", number, verb) for verb in request.ends)
             if not run.load:
                 yield ("go", number)
+            yield from self._thefts(number, request, run)
+
+    def _thefts(self, number: int, request: Request, run: Run) -> Iterator[Move]:
+        """What an engine does with its blocks against its word."""
+        allocator = self.world.allocator
+        if allocator.steals and request.program[run.at] == "take" and None in (run.refs or [None]):
+            yield from (("steal", number, block) for block in allocator.prey(number))
 
     def _copies(self) -> Iterator[Move]:
         for place, serial in enumerate(sorted(self.world.flights)):
@@ -100,6 +108,8 @@ class System:
             yield ("reset",)
         if world.drains:
             yield ("drain",)
+        if world.deaths:
+            yield from (("lose", rank) for rank in range(world.ranks))
         if world.corrupt:
             yield from (("corrupt", key) for key in sorted(self._stored()))
         if world.cancels:
@@ -145,6 +155,9 @@ class System:
         request, run = self.scope.requests[number], self.world.runs[number]
         return OPERATIONS[request.program[run.at]](self._scene(), request, run)
 
+    def _steal(self, number: int, block: int) -> list[str]:
+        return requests.steal(self._scene(), self.scope.requests[number], self.world.runs[number], block)
+
     def _land(self, place: int) -> list[str]:
         serial = sorted(self.world.flights)[place]
         self.world.land(self.world.flights[serial])
@@ -162,6 +175,8 @@ class System:
         else:
             self.world.end(serial)
         self.ledger.report(report)
+        if report.outcome == Outcome.BROKEN and self.world.allocator.overtaken(self.world, flight):
+            self.world.allocator.wrong += self.world.allocator.condemned(self.ledger.books, flight)
         return lines
 
     def _land_step(self, place: int) -> list[str]:
@@ -169,7 +184,7 @@ class System:
         step = self.world.steps[number]
         step.landed = True
         for block, _, key in step.writes:
-            self.world.contents[block] = key
+            self.world.put(block, key)
         return [f"land step {number}"]
 
     def _retire(self) -> list[str]:
@@ -193,7 +208,8 @@ class System:
         """Everything that was sent down is proved over."""
         for serial in sorted(self.world.flights):
             self.world.end(serial)
-        self.ledger.fenced(0, COPIER, self.ledger.books.serial)
+        for rank in range(self.world.ranks):
+            self.ledger.fenced(rank, COPIER, self.ledger.books.serial)
 
     def _reset(self) -> list[str]:
         self.world.resets -= 1
@@ -205,10 +221,24 @@ class System:
         self.ledger.drain()
         return ["drain"]
 
+    def _lose(self, rank: int) -> list[str]:
+        """The process of a rank is gone: its pieces of all blocks, its copies, and what `rank_lost` gives up."""
+        world = self.world
+        world.deaths -= 1
+        blocks = len(world.tenants)
+        world.contents[rank * blocks : (rank + 1) * blocks] = [EMPTY] * blocks
+        for serial in sorted(serial for serial, flight in world.flights.items() if flight.work.rank == rank):
+            world.end(serial)
+        rank_lost(self.ledger, rank)
+        for run in world.runs:
+            if run.lease and run.lease not in self.ledger.books.leases:
+                run.over()
+        return [f"lose {rank}"]
+
     def _corrupt(self, key: str) -> list[str]:
         self.world.corrupt -= 1
         block = self._stored()[key]
-        self.world.contents[block] = JUNK
+        self.world.put(block, JUNK)
         return [f"corrupt {self.names[block]}"]
 
     def _cancel(self, what: str, place: int) -> list[str]:

@@ -7,8 +7,11 @@ has begun a load does nothing more until its verdict. What is not to be done (no
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import groupby
 from typing import NamedTuple
 
+from kvstate.explore.allocator import own
+from kvstate.explore.groups import group_of, lists, passed
 from kvstate.explore.scopes import Request
 from kvstate.explore.world import LawBroken, LoadOut, Run, StepOut, World, places
 from kvstate.machines.ledger import Ledger
@@ -46,28 +49,71 @@ def open_(scene: Scene, request: Request, run: Run) -> Lines:
 
 def close(scene: Scene, request: Request, run: Run, verb: str) -> Lines:
     """End the lease, with `finish`, `abort` or `preempt`."""
+    first = free(scene, run) if verb == "preempt" else []
     answer = getattr(scene.ledger, verb)(run.lease)
+    last = free(scene, run) if verb != "preempt" else []
     if isinstance(answer, Closed):
-        run.lease, run.at, run.hit, run.refs, run.load, run.step = 0, 0, None, [], 0, 0
-    return [f"{verb} {request.name}"]
+        run.over()
+    return [*first, f"{verb} {request.name}", *last]
+
+
+def free(scene: Scene, run: Run) -> Lines:
+    """An engine that allocates by itself takes the blocks of a request back."""
+    world = scene.world
+    if not world.allocator.count:
+        return []
+    freed = world.allocator.give_back(scene.ledger, world.number(run), run.refs)
+    run.refs = [None] * len(run.refs)
+    return [f"engine frees {' '.join(f'{scene.names[ref.block]}@{ref.generation}' for ref in freed)}"] if freed else []
+
+
+def take(scene: Scene, request: Request, run: Run) -> Lines:
+    """Get a block for every place from an engine that allocates by itself."""
+    run.refs = run.refs or [None] * len(request.keys)
+    missing = [place for place in places(request) if run.refs[place] is None]
+    world = scene.world
+    blocks = world.allocator.free()[: len(missing)]
+    if len(blocks) < len(missing):
+        return []
+    run.at += 1
+    if not missing:
+        return []
+    refs = world.allocator.take(scene.ledger, world, world.number(run), blocks)
+    for place, ref in zip(missing, refs, strict=False):
+        run.refs[place] = ref
+    return [f"engine gives {request.name} {_named(scene, refs)}"]
+
+
+def steal(scene: Scene, request: Request, run: Run, block: int) -> Lines:
+    """Get a block for the first place that has none, and one that another request has or a copy still needs."""
+    run.refs = run.refs or [None] * len(request.keys)
+    world = scene.world
+    verb = "gives" if block in world.allocator.asked else "reuses"
+    refs = world.allocator.steal(scene.ledger, world, world.number(run), block)
+    run.refs[run.refs.index(None)] = next(iter(refs), None)
+    return [f"engine {verb} {request.name} {scene.names[block]}"]
 
 
 def lookup(scene: Scene, request: Request, run: Run) -> Lines:
     """Law L9: what is a hit holds the bytes of its key, or will; only what bytes went bad unnoticed may be junk."""
-    hit = scene.ledger.lookup(run.lease, [key.encode() for key in request.keys])
+    groups = scene.ledger.config.groups
+    keys = [key.encode() for key in request.keys]
+    ledger, lease = scene.ledger, run.lease
+    hit = ledger.lookup_groups(lease, lists(groups, request.keys)) if groups else ledger.lookup(lease, keys)
     if isinstance(hit, Hit) and not hit.pending:
         run.hit, run.at = hit, run.at + 1
         run.refs = [None] * len(request.keys)
-        for place, ref in enumerate(hit.blocks):
-            if place not in hit.below:
-                run.refs[place] = ref
+        for number, (key, ref) in enumerate(zip(hit.keys, hit.blocks, strict=True)):
+            if number not in hit.below:
+                run.refs[keys.index(key)] = ref
+        run.passed = passed(groups, request.keys, hit.tokens)
     return [" ".join(("lookup", request.name, *request.keys))]
 
 
 def allocate(scene: Scene, request: Request, run: Run) -> Lines:
     """Get a block for every place that has none."""
     run.refs = run.refs or [None] * len(request.keys)
-    missing = [place for place in places(request) if run.refs[place] is None]
+    missing = [place for place in places(request) if run.refs[place] is None and place not in run.passed]
     if not missing:
         run.at += 1
         return []
@@ -85,11 +131,13 @@ def load(scene: Scene, request: Request, run: Run) -> Lines:
     hit, run.hit, run.at = run.hit, None, run.at + 1
     if hit is None or not hit.below:
         return []
-    into = [ref for place in hit.below if (ref := run.refs[place]) is not None]
+    wanted = [request.keys.index(hit.keys[number].decode()) for number in hit.below]
+    into = [ref for place in wanted if (ref := run.refs[place]) is not None]
     started = scene.ledger.load(run.lease, hit, into, deadline=scene.ledger.books.now + DEADLINE)
     if isinstance(started, Started):
-        lines = zip(hit.below, into, strict=True)
-        scene.world.loads[started.load] = LoadOut(tuple((at, ref.block, request.keys[at]) for at, ref in lines))
+        lines = zip(wanted, into, strict=True)
+        out = tuple((at, ref.block, request.keys[at]) for at, ref in lines)
+        scene.world.loads[started.load] = LoadOut(out, request.keys)
         run.load = started.load
     return [f"load {request.name} into {_named(scene, into)} deadline={DEADLINE:g}"]
 
@@ -101,7 +149,10 @@ def compute(scene: Scene, request: Request, run: Run) -> Lines:
         run.at += 1
         return []
     for ref, key in pairs:
-        scene.world.contents[ref.block] = key
+        scene.world.put(ref.block, key)
+    if scene.world.allocator.count:  # there it is sealed by being stored
+        run.at += 1
+        return [f"compute {request.name} {_paired(scene, pairs)}"]
     return [f"compute {request.name} {_paired(scene, pairs)}", *seal(scene, request, run)]
 
 
@@ -124,21 +175,29 @@ def seal(scene: Scene, request: Request, run: Run) -> Lines:
     run.at += 1
     if not pairs:
         return []
-    scene.ledger.seal(run.lease, [ref for ref, _ in pairs], [key.encode() for _, key in pairs])
+    groups = scene.ledger.config.groups
+    for group, listed in groupby(pairs, lambda pair: group_of(groups, pair[1])):
+        refs, keys = zip(*listed, strict=True)
+        scene.ledger.seal(run.lease, refs, [key.encode() for key in keys], group=group)
     return [f"seal {request.name} {_paired(scene, pairs)}"]
 
 
 def store(scene: Scene, request: Request, run: Run) -> Lines:
     """Store every block that the request has."""
-    refs = [ref for ref in run.refs if ref is not None]
+    pairs = [(ref, key) for ref, key in zip(run.refs, request.keys, strict=False) if ref is not None]
+    refs, keys = [ref for ref, _ in pairs], None
+    said = _named(scene, refs)
+    if scene.world.allocator.count:  # also what was taken from it meanwhile: that has to be found out
+        keys = [key.encode() for _, key in pairs]
+        said = " ".join(f"{scene.names[ref.block]}@{ref.generation}={key}" for ref, key in pairs)
     run.at += 1
     if not refs:
         return []
     now = scene.ledger.books.now
-    stored = scene.ledger.offload(run.lease, refs, deadline=now + DEADLINE)
+    stored = scene.ledger.offload(run.lease, refs, deadline=now + DEADLINE, keys=keys)
     if isinstance(stored, Stored):
         scene.world.jobs.append(stored.job)
-    return [f"offload {request.name} {_named(scene, refs)} deadline={DEADLINE:g}"]
+    return [f"offload {request.name} {said} deadline={DEADLINE:g}"]
 
 
 def finish(scene: Scene, request: Request, run: Run) -> Lines:
@@ -149,6 +208,7 @@ def finish(scene: Scene, request: Request, run: Run) -> Lines:
 OPERATIONS: dict[str, Operation] = {
     "lookup": lookup,
     "allocate": allocate,
+    "take": take,
     "load": load,
     "compute": compute,
     "step": step,
@@ -170,6 +230,9 @@ def check_known(scope_programs: list[Request]) -> None:
 def _open_blocks(scene: Scene, request: Request, run: Run) -> list[tuple[BlockRef, str]]:
     """The blocks of the request that the engine may write, with their keys."""
     books = scene.ledger.books
+    if scene.world.allocator.count:
+        mine = own(request, run, scene.world)
+        return [(ref, request.keys[place]) for place, ref in mine if place >= run.done]
     lease = books.leases.get(run.lease)
     if lease is None:
         return []

@@ -16,7 +16,7 @@ class Request(NamedTuple):
     name: str
     keys: tuple[str, ...]
     program: tuple[str, ...]
-    """Of lookup, allocate, load, compute, step, seal, store, finish; see `requests`."""
+    """Of lookup, allocate, take, load, compute, step, seal, store, finish; see `requests`."""
     lives: int = 1
     """How many leases it may have in all."""
     ends: tuple[str, ...] = ()
@@ -39,20 +39,29 @@ class Scope(NamedTuple):
     resets: int = 0
     """How often the cache may be reset; `corrupt` likewise: how often bytes in the host pool may go bad unnoticed."""
     corrupt: int = 0
+    steals: int = 0
+    """How often an engine that allocates by itself may hand on what another has, or what it was asked to keep."""
     cancels: int = 0
     """How often the caller may call a job or a load off."""
     drains: int = 0
     """1 if the ledger may be drained; nothing new begins after that."""
+    deaths: int = 0
+    """How often the process of a rank may be lost, with all that it holds."""
     fences: bool = True
     """May the copier be fenced in the middle of things? It is at the end, in any case."""
     depth: int | None = None
     """So many moves at most; None is until nothing new is found."""
+    prefix: tuple[tuple[str | int, ...], ...] = ()
+    """Moves that are made first, so that the search begins in the middle of things; they do not count as depth."""
 
 
 LOAD = ("lookup", "allocate", "load", "compute", "finish")
 """What a request does that loads what it can and computes the rest."""
 STORE = ("allocate", "compute", "store", "finish")
 """What a request does that stores what it computed."""
+
+PROMPT = ("full:K1", "full:K2", "slide:W1", "slide:W2", "slide:W3", "slide:W4")
+"""Four tokens, in blocks of two and of one."""
 
 QUICK: Final = (
     Scope(
@@ -136,6 +145,54 @@ QUICK: Final = (
         fences=False,
     ),
     Scope(
+        "groups",
+        "two KV groups with blocks of two sizes, one with a window and a hole before it; a second lookup",
+        "ledger device=b0,b1,b2,b3 host=h0,h1,h2,h3 groups=full:2,slide:1:1 part=1 batch=2 attempts=1",
+        (Request("r1", PROMPT, ("lookup", "allocate", "load", "lookup", "finish")),),
+        given="full:K1 full:K2 slide:W2 slide:W4",
+        fails=("broken",),
+        fences=False,
+    ),
+    Scope(
+        "ranks",
+        "one block on two ranks, stored and loaded, two lives, and a rank that is lost",
+        "ledger device=b0 host=h0 ranks=2 part=1 batch=1 attempts=1",
+        (
+            Request(
+                "r1", ("K1",), ("lookup", "allocate", "load", "compute", "store", "finish"), lives=2, ends=("abort",)
+            ),
+        ),
+        given="K1",
+        fails=("failed",),
+        deaths=1,
+        fences=False,
+    ),
+    Scope(
+        "foreign",
+        "an engine that allocates by itself; a store, and its block handed on under it",
+        "ledger device=b0 foreign host=h0 part=1 batch=1 attempts=2",
+        (
+            Request("r1", ("K1",), ("take", "compute", "store", "finish"), ends=("preempt",)),
+            Request("r2", ("K3",), ("take", "compute", "finish")),
+        ),
+        fails=("failed", "timeout"),
+        steals=1,
+        fences=False,
+    ),
+    Scope(
+        "foreign-load",
+        "the same with a load, and a store of the block by who gets it",
+        "ledger device=b0 foreign host=h0,h1 part=1 batch=1 attempts=1",
+        (
+            Request("r1", ("K1",), ("lookup", "take", "load", "finish"), ends=("preempt",)),
+            Request("r2", ("K3",), ("take", "compute", "store", "finish")),
+        ),
+        given="K1",
+        fails=("broken",),
+        steals=1,
+        fences=False,
+    ),
+    Scope(
         "durable",
         "a job into a durable pool, and a drain",
         "ledger device=b0 host=h0 durable part=1 batch=1 attempts=2",
@@ -158,8 +215,19 @@ SOAK = Scope(
     given="K1 K2",
     fails=("failed", "broken", "timeout"),
     resets=1,
-    depth=10,
+    depth=12,
 )
 """Searched as deep as it says, which takes minutes."""
-SCOPES: Final = {scope.name: scope for scope in (*QUICK, SOAK)}
+LATE = SOAK._replace(
+    name="soak-late",
+    title="soak, begun where the first life of three is over and nothing went wrong in it",
+    depth=None,
+    prefix=(
+        *(("open", 0), ("go", 0), ("go", 0), ("go", 0)),
+        *(("land", 0), ("deliver", 0, ""), ("land", 0), ("deliver", 0, ""), ("deliver", 0, ""), ("deliver", 0, "")),
+        *(("go", 0), ("go", 0)),
+    ),
+)
+"""The same scope, and to its end, from where the other search does not come: after twelve moves."""
+SCOPES: Final = {scope.name: scope for scope in (*QUICK, SOAK, LATE)}
 """All of them, by name."""

@@ -43,7 +43,7 @@ class Explored:
     transitions: int = 0
     """Moves that were made from them, those that changed nothing included."""
     depth: int = 0
-    """Moves to the state that is farthest from the beginning."""
+    """Moves to the state that is farthest from the beginning, the scope's prefix not counted."""
     frontier: int = 0
     """States from which no move was made; 0 says that the scope was searched to its end."""
     fired: dict[str, int] = field(default_factory=dict)
@@ -98,7 +98,7 @@ class _Search:
     def run(self, most: int | None, progress: Progress) -> None:
         """Search until nothing is new, a law is broken, or there are so many states."""
         queue: deque[tuple[int, bytes]] = deque()
-        saved = self._enter(self.system.digest(), -1, ())
+        saved = self._begin()
         if saved is not None:
             queue.append((0, saved))
         while queue and self.found.broken is None:
@@ -112,10 +112,22 @@ class _Search:
                 progress(len(self.came), len(queue), self.depths[number])
         self.found.frontier = len(queue)
         self.found.states = len(self.came)
-        self.found.depth = max(self.depths)
+        self.found.depth = max(self.depths, default=0)
         self.found.fired = self.system.ledger.fired()
         if self.found.finished:
             self._no_endless_way()
+
+    def _begin(self) -> bytes | None:
+        """Make the moves of the scope's prefix, and enter the state that they lead to. None if a law is broken."""
+        for made, move in enumerate(self.system.scope.prefix, 1):
+            try:
+                self.system.do(move)
+                self.system.look()
+            except LawBroken as law:
+                name, _, sentence = str(law).partition(": ")
+                self.found.broken = Counterexample(name, sentence, self.system.scope.prefix[:made], False)
+                return None
+        return self._enter(self.system.digest(), -1, ())
 
     def _from(self, number: int, saved: bytes, queue: deque[tuple[int, bytes]]) -> None:
         """Make every move from this state."""
@@ -169,7 +181,8 @@ class _Search:
             number, move = self.came[number]
             moves.append(move)
         name, _, sentence = str(law).partition(": ")
-        self.found.broken = Counterexample(name, sentence, tuple(reversed(moves)), home)
+        way = (*self.system.scope.prefix, *reversed(moves))
+        self.found.broken = Counterexample(name, sentence, way, home)
 
     def _no_endless_way(self) -> None:
         """Hardware and clock alone never come to a state a second time: else something could go on for ever."""
@@ -188,5 +201,5 @@ class _Search:
                     over.append(source)
         if seen < len(self.came):
             number = next(number for number, count in enumerate(left) if count)
-            law = LawBroken("L11.progress: hardware and clock can go round in a circle without end")
+            law = LawBroken("L11.no_circle: hardware and clock can go round in a circle without end")
             self._break(law, number, None)

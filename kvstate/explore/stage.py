@@ -14,8 +14,9 @@ from kvstate.machines.books import Tables
 from kvstate.machines.cascade import ActRow, Coupling
 from kvstate.machines.config import LedgerConfig
 from kvstate.machines.ledger import ACTS, COUPLINGS, Ledger
+from kvstate.machines.policy import LRU
 from kvstate.machines.tables import TABLES
-from kvstate.testing import mishaps, requests, show, world  # noqa: F401  they register the commands
+from kvstate.testing import engine, mishaps, requests, show, world  # noqa: F401  they register the commands
 from kvstate.testing.commands import perform
 from kvstate.testing.names import Names
 from kvstate.testing.physics import Physics
@@ -42,7 +43,7 @@ class RuledStage(Stage):
         """As any stage's."""
         play = Play(config, blocks, self.tables, self.fired)
         machines, couplings, acts = self.rules
-        play.ledger = Ledger(config, machines=machines, couplings=couplings, acts=acts)
+        play.ledger = Ledger(config, machines=machines, couplings=couplings, acts=acts, policy=LRU)
         play.names = Names(play.ledger.books, blocks)
         play.physics = Physics(play.names)
         play.recorder = Recorder(play.ledger, play.names, self.fired)
@@ -66,7 +67,9 @@ def begun(scope: Scope, rules: Rules) -> tuple[Ledger, World, tuple[str, ...], l
     for port in ledger.core.ports.ports.values():
         port.sink = None
         port.fired[:] = [0] * len(port.fired)
-    around = begin(scope, ledger.books.total)
-    for (_, block), content in play.physics.contents.items():
-        around.contents[block] = content.key if content.by else around.contents[block]
+    foreign = ledger.books.engine.count
+    around = begin(scope, ledger.books.total, ledger.config.groups, ledger.config.ranks, foreign)
+    for (rank, block), content in play.physics.contents.items():
+        cell = around.cells(block)[rank]
+        around.contents[cell] = content.key if content.by else around.contents[cell]
     return ledger, around, play.names.blocks, lines

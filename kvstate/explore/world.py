@@ -4,7 +4,7 @@ As in `kvstate.testing.physics`, bytes are symbols (the name of a key), a copy *
 another time, and a block has a new *tenant* whenever it is handed to somebody. It is told apart from the ledger's own
 generations on purpose. Here a block is empty when it is handed out, so nobody profits from what was there before.
 
-What is left out: more than one rank, holds, namespaces, what becomes of durable objects, and workers that report a
+What is left out: holds, namespaces, what becomes of durable objects, and workers that report a
 success before the bytes are there. A check (`verify`) lands when it is reported: it moves no bytes.
 """
 
@@ -14,12 +14,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from kvstate.errors import Code
+from kvstate.explore.allocator import Allocator
+from kvstate.explore.groups import believed
 from kvstate.explore.scopes import Request, Scope
 from kvstate.machines.audit import NAMING
 from kvstate.machines.books import Books
+from kvstate.machines.config import GroupConfig
 from kvstate.machines.keybook import NONE
 from kvstate.machines.ledger import Ledger
-from kvstate.machines.messages import BlockRef, Cancel, Failure, Kind, Outcome, Report, Work
+from kvstate.machines.messages import BlockRef, Cancel, Failure, Hold, Kind, Outcome, Report, Unhold, Work
 from kvstate.machines.tables.block import State as B
 from kvstate.machines.verdicts import Ending, Fatal, Hit, JobVerdict, LoadVerdict, Verdict
 
@@ -67,9 +70,18 @@ class Run:
     hit: Hit | None = None
     refs: list[BlockRef | None] = field(default_factory=list)
     """Place by place of its prompt: the block it has there."""
+    passed: tuple[int, ...] = ()
+    """Places that lie before the window of a group: nothing is to be there."""
+    done: int = 0
+    """How many places a load has filled."""
     load: int = 0
     """The load that it waits for; 0 is none."""
     step: int = 0
+
+    def over(self) -> None:
+        """Its lease is closed; it may come again."""
+        self.lease, self.at, self.hit, self.refs, self.passed, self.load, self.step = 0, 0, None, [], (), 0, 0
+        self.done = 0
 
 
 @dataclass(slots=True)
@@ -77,6 +89,8 @@ class LoadOut:
     """A load that has not settled: its lines as (place, block, key), and whether its verdict was told."""
 
     lines: tuple[tuple[int, int, str], ...]
+    keys: tuple[str, ...] = ()
+    """The prompt that it is for."""
     told: bool = False
 
 
@@ -85,11 +99,13 @@ class World:
     """See the module."""
 
     contents: list[str]
-    """By block: the key whose bytes it holds, or EMPTY, or JUNK."""
+    """By rank, and there by block: the key whose bytes it holds, or EMPTY, or JUNK. See `cells`."""
     tenants: list[int]
     """By block: how often it was handed to somebody."""
     runs: list[Run]
     """In the order of the scope's requests."""
+    groups: tuple[GroupConfig, ...] = ()
+    """Those of the ledger."""
     flights: dict[int, Flight] = field(default_factory=dict)
     """Those that are not proved over, by serial."""
     over: list[int] = field(default_factory=list)
@@ -106,37 +122,62 @@ class World:
     stops: bool = False
     """May a copy stop when it is asked to?"""
     resets: int = 0
-    """How often that may still happen, as in the scope; so it is with the next three."""
+    """How often that may still happen, as in the scope; so it is with the next four."""
     corrupt: int = 0
     """How often bytes may still go bad."""
     cancels: int = 0
     drains: int = 0
+    deaths: int = 0
+    """How often a rank may still be lost."""
+
+    allocator: Allocator = field(default_factory=Allocator)
+    """The engine's own, if it has one."""
+
+    def number(self, run: Run) -> int:
+        """Its place among the runs."""
+        return next(place for place, other in enumerate(self.runs) if other is run)
 
     # -- bytes ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def ranks(self) -> int:
+        """How many there are."""
+        return len(self.contents) // len(self.tenants)
+
+    def cells(self, block: int) -> range:
+        """The pieces of a block, one a rank, in `contents`."""
+        return range(block, len(self.contents), len(self.tenants))
+
+    def put(self, block: int, content: str) -> None:
+        """The same on every rank."""
+        for cell in self.cells(block):
+            self.contents[cell] = content
 
     def hand(self, blocks: Iterable[int]) -> None:
         """These blocks are given to somebody."""
         for block in blocks:
             self.tenants[block] += 1
-            self.contents[block] = EMPTY
+            self.put(block, EMPTY)
 
     def holds(self, block: int, key: str) -> bool:
-        """Does the block hold the bytes of the key, or will it when the steps under way have written?"""
+        """Does the block hold the bytes of the key, on every rank, or will it when the steps under way have written?"""
         coming = {(place, tenant): name for step in self.steps.values() for place, tenant, name in step.writes}
-        return self.contents[block] == key or coming.get((block, self.tenants[block])) == key
+        held = all(self.contents[cell] == key for cell in self.cells(block))
+        return held or coming.get((block, self.tenants[block])) == key
 
     def land(self, flight: Flight) -> None:
         """The copy moves its bytes."""
         work = flight.work
         flight.landed = True
         for src, dst in zip(work.src, work.dst, strict=work.kind != Kind.PERSIST):
-            self.contents[dst] = self.contents[src]
+            self.contents[self.cells(dst)[work.rank]] = self.contents[self.cells(src)[work.rank]]
 
     def truth(self, flight: Flight) -> Report:
         """What an honest worker says of a copy that has landed, or of a check."""
         work = flight.work
         lines = zip(work.dst, work.keys, strict=True)
-        if work.kind == Kind.VERIFY and any(self.contents[block] != key.decode() for block, key in lines):
+        found = ((self.contents[self.cells(block)[work.rank]], key.decode()) for block, key in lines)
+        if work.kind == Kind.VERIFY and any(content != key for content, key in found):
             return self.blame(flight, Outcome.BROKEN)
         return Report(work.token, Outcome.DONE)
 
@@ -145,7 +186,8 @@ class World:
         work = flight.work
         if outcome != Outcome.BROKEN:
             return Report(work.token, outcome)
-        self.bad += [(block, self.tenants[block]) for block in work.src]
+        if not self.allocator.overtaken(self, flight):
+            self.bad += [(block, self.tenants[block]) for block in work.src]
         stage = "verify" if work.kind == Kind.VERIFY else "fetch"
         return Report(work.token, outcome, (Failure(0, int(Code.CRC_MISMATCH), stage),))
 
@@ -160,10 +202,12 @@ class World:
         """Take the effects and verdicts. Errors: `LawBroken` for a poisoned ledger and a verdict that is none."""
         for effect in ledger.take_effects():
             if isinstance(effect, Work):
-                if effect.kind == Kind.STORE and effect.attempt == 1:
+                if effect.kind == Kind.STORE and effect.attempt == 1 and effect.rank == 0:
                     self.hand(effect.dst)
                 tenants = tuple((block, self.tenants[block]) for block in (*effect.src, *effect.dst))
                 self.flights[effect.token.serial] = Flight(effect, tenants)
+            elif isinstance(effect, Hold | Unhold):
+                self.allocator.hear(effect)
             elif isinstance(effect, Cancel) and self.stops and effect.token.serial in self.flights:
                 self.flights[effect.token.serial].asked = True
         for verdict in ledger.take_verdicts():
@@ -189,13 +233,22 @@ class World:
         if load is None or load.told:
             raise LawBroken(f"L1.verdict_once: load {verdict.load} is told twice, or was never begun")
         load.told = True
+        promised = believed(self.groups, load.keys, verdict) if verdict.ending != Ending.ABORTED else set()
         for place, block, key in load.lines:
-            if verdict.ending != Ending.ABORTED and place < verdict.blocks and not self.holds(block, key):
+            if place in promised and not self.holds(block, key):
                 raise LawBroken(f"L5.proceed: a load promises {key}, and block {block} does not hold it")
         for run in self.runs:
             if run.load == verdict.load:
-                run.load = 0
+                self._has_all(run, load, promised)
+                run.load, run.done = 0, verdict.blocks
                 run.refs = [None if ref is not None and ref.block in verdict.left else ref for ref in run.refs]
+
+    def _has_all(self, run: Run, load: LoadOut, promised: set[int]) -> None:
+        """A length of several groups is no promise of what was loaded alone, but of all that it needs."""
+        for place in sorted(promised):
+            ref, key = run.refs[place], load.keys[place]
+            if ref is None or not self.holds(ref.block, key):
+                raise LawBroken(f"L9.length: the length that a load promises needs {key}, which is not there")
 
     # -- what must be true in every state ------------------------------------------------------------------------------
 
@@ -206,6 +259,8 @@ class World:
         touched += [(f"step {n}", tuple((b, t) for b, t, _ in step.writes)) for n, step in self.steps.items()]
         for who, tenants in touched:
             for block, tenant in tenants:
+                if block < self.allocator.count:
+                    continue
                 if self.tenants[block] != tenant:
                     yield f"L3.no_reuse: block {block} was given to another, and {who} is not over"
                 elif state[block] == B.FREE:
@@ -216,17 +271,22 @@ class World:
                 continue
             if (block, self.tenants[block]) in self.bad and not books.load_ids:
                 yield f"L5.bad_keys: {key.decode()} still names block {block}, whose bytes were reported bad"
-            if not self.holds(block, key.decode()) and self.contents[block] != JUNK:
-                held = self.contents[block] or "nothing"
+            cells = [self.contents[cell] for cell in self.cells(block)]
+            if not self.holds(block, key.decode()) and JUNK not in cells:
+                held = ", ".join(dict.fromkeys(cell or "nothing" for cell in cells))
                 yield f"L9.bytes: {key.decode()} names block {block}, which holds {held}"
+        yield from self.allocator.look(self, books)
 
 
-def begin(scope: Scope, blocks: int) -> World:
-    """An empty world of that scope."""
+def begin(scope: Scope, blocks: int, groups: tuple[GroupConfig, ...] = (), ranks: int = 1, foreign: int = 0) -> World:
+    """An empty world of that scope, around a ledger with these groups and so many ranks; so many blocks are the
+    engine's.
+    """
     runs = [Run(request.lives) for request in scope.requests]
     stops = "cancelled" in scope.fails
-    budget = {name: getattr(scope, name) for name in ("resets", "corrupt", "cancels", "drains")}
-    return World([EMPTY] * blocks, [0] * blocks, runs, stops=stops, **budget)
+    budget = {name: getattr(scope, name) for name in ("resets", "corrupt", "cancels", "drains", "deaths")}
+    allocator = Allocator(foreign, steals=scope.steals)
+    return World([EMPTY] * blocks * ranks, [0] * blocks, runs, groups, stops=stops, allocator=allocator, **budget)
 
 
 def places(request: Request) -> range:

@@ -8,37 +8,31 @@ which is which.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from array import array
+from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING
 
 from kvstate.errors import Code, KVError, properties_of
 from kvstate.machines import bulk
 from kvstate.machines.causes import STAGES, in_order, silent, unanswered
+from kvstate.machines.foreign_acts import ForeignActs
+from kvstate.machines.groups import by_space, told
 from kvstate.machines.messages import NO_BLOCKS, NO_REFS, BlockRef, Cancel, Failure, Kind, Undo, Work
 from kvstate.machines.naming import publish
 from kvstate.machines.records import Batch, Job, Load, Part
 from kvstate.machines.relations import job_keys
 from kvstate.machines.tables.part import Event as PE
 from kvstate.machines.tables.part import State as P
-from kvstate.machines.verdicts import Ending, JobVerdict, LoadVerdict, Settlement
-
-if TYPE_CHECKING:
-    from kvstate.machines.books import Books
-    from kvstate.machines.cascade import Cascade
+from kvstate.machines.verdicts import Ending, GroupVerdict, JobVerdict, LoadVerdict, Settlement
 
 ENDINGS = {"tell_committed": Ending.COMMITTED, "tell_failed": Ending.FAILED, "tell_cancelled": Ending.CANCELLED}
 """What each effect tells the owner of a job."""
 
 
-class Acts:
+class Acts(ForeignActs):
     """Every public method is an act: it takes the record whose row fired and the effect's name."""
 
-    __slots__ = ("books", "ports")
-
-    def __init__(self, books: Books, ports: Cascade) -> None:
-        self.books = books
-        self.ports = ports
+    __slots__ = ()
 
     # -- parts ---------------------------------------------------------------------------------------------------------
 
@@ -89,7 +83,7 @@ class Acts:
         if isinstance(owner, Job):
             self._launch(owner, "offload", Kind.STORE, owner.after_step)
         else:
-            self._launch(owner, "transfer", Kind.FETCH, 0)
+            self._launch(owner, "transfer", Kind.FETCH, self.books.engine.fetch_after(self.books.steps))
 
     def launch_persist(self, job: Job, effect: str) -> None:
         """Have what was copied made durable; in a pool that is not, the parts are answered in the same input."""
@@ -106,7 +100,7 @@ class Acts:
         attempt = books.column(machine, "attempt")[owner.slot]
         books.retries += attempt > 1 and kind in (Kind.STORE, Kind.FETCH)
         for rank, lines in self._chunks(len(owner.keys)):
-            src, dst, keys = owner.srcs[lines], owner.dsts[lines], owner.keys[lines]
+            src, dst, keys = bulk.cut(owner.srcs, lines), bulk.cut(owner.dsts, lines), owner.keys[lines]
             names = owner.names[lines] if isinstance(owner, Batch) else NO_REFS
             if kind is Kind.PERSIST:
                 src, dst = dst, NO_BLOCKS
@@ -175,6 +169,7 @@ class Acts:
     def tell_job(self, job: Job, effect: str) -> None:
         """Tell how the job ended; it writes no key any more, and leaves the record."""
         books = self.books
+        books.turn += 1
         ending = ENDINGS[effect]
         errors = job.failures
         if ending is Ending.FAILED and books.now >= job.deadline:
@@ -199,9 +194,13 @@ class Acts:
     def name_blocks(self, batch: Batch, effect: str) -> None:
         """Publish the loaded blocks; they stay private if the cache was reset meanwhile or another was first."""
         books = self.books
-        if batch.epoch != books.epoch:
+        if batch.epoch != books.epoch or books.engine.count:  # a block of the engine's has no name here
             return
-        publish(books, self.ports, batch.dsts, books.loads[batch.load].namespace, batch.keys)
+        if not batch.spaces:
+            publish(books, self.ports, batch.dsts, books.loads[batch.load].namespace, batch.keys)
+        for space, lines in by_space(batch.spaces).items():
+            blocks = array("q", [batch.dsts[line] for line in lines])
+            publish(books, self.ports, blocks, space, [batch.keys[line] for line in lines])
 
     def strike_left(self, batch: Batch, effect: str) -> None:
         """The lease has left the batch's blocks: a copy may still write them."""
@@ -236,17 +235,23 @@ class Acts:
 
     def _unlist(self, batch: Batch) -> None:
         """Nobody waits for these keys any more."""
+        if not batch.spaces:
+            self._unlist_in(self.books.loads[batch.load].namespace, batch, batch.awaited)
+        elif batch.awaited:
+            for space, lines in by_space(batch.spaces).items():
+                self._unlist_in(space, batch, [batch.awaited[line] for line in lines])
+        batch.awaited = ()
+
+    def _unlist_in(self, namespace: str, batch: Batch, awaited: Sequence[bytes]) -> None:
         books = self.books
-        namespace = books.loads[batch.load].namespace
         loading = books.loading.get(namespace, {})
-        if len(loading) == len(batch.awaited) and set(loading.values()) == {batch.slot} and not books.pending_since:
+        if len(loading) == len(awaited) and set(loading.values()) == {batch.slot} and not books.pending_since:
             loading.clear()  # all that is awaited there is the batch's
-        for key in batch.awaited if loading else ():
+        for key in awaited if loading else ():
             if loading.get(key) == batch.slot:
                 del loading[key]
                 if books.pending_since:
                     books.pending_since.pop((namespace, key), None)
-        batch.awaited = ()
         if not loading:
             books.loading.pop(namespace, None)
 
@@ -268,9 +273,13 @@ class Acts:
         errors = tuple(error for batch in batches for error in batch.failures) if ending is Ending.RECOMPUTE else ()
         if ending is Ending.RECOMPUTE and not errors:
             errors = (unanswered(load.ended_by, "fetch"),)
-        tokens = blocks * books.config.tokens_per_block
+        tokens, groups = blocks * books.config.tokens_per_block, books.config.groups
+        parts: tuple[GroupVerdict, ...] = ()
+        if groups:
+            tokens, parts = told(groups, load, () if ending is Ending.ABORTED else batches, lines)
+            blocks = parts[0].blocks
         books.leases[load.lease].loads.remove(load.slot)
-        books.verdicts.append(LoadVerdict(load.id, load.lease, ending, tokens, blocks, kept, left, errors))
+        books.verdicts.append(LoadVerdict(load.id, load.lease, ending, tokens, blocks, kept, left, errors, parts))
 
     def tell_settled(self, load: Load, effect: str) -> None:
         """Tell that no copy of the load is waited for any more; it leaves the record with its batches."""

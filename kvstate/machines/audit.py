@@ -17,6 +17,7 @@ from kvstate.machines.books import Books
 from kvstate.machines.keybook import NONE
 from kvstate.machines.ledger import Ledger
 from kvstate.machines.tables.block import State as B
+from kvstate.machines.tables.foreign import State as F
 from kvstate.machines.tables.key import State as K
 from kvstate.machines.tables.load import State as L
 from kvstate.machines.tables.part import State as P
@@ -41,7 +42,8 @@ class Recount:
 def audit(ledger: Ledger) -> list[str]:
     """Every disagreement, as `LAW.property: sentence`; empty when the books balance. Costs a pass over all records."""
     books = ledger.books
-    return [*_counters(books), *_pools(books), *_names(books), *_parts(books), *_loading(books)]
+    here = books.engine.count
+    return [*_counters(books), *_pools(books), *_names(books), *_parts(books), *_loading(books), *_held(books, here)]
 
 
 def recount(books: Books) -> Recount:
@@ -66,8 +68,11 @@ def recount(books: Books) -> Recount:
 
 def _counters(books: Books) -> Iterator[str]:
     seen = recount(books)
+    here = books.engine.count
     for name in ("owners", "readers", "writers", "lost"):
-        counted, column = getattr(seen, name), books.column("block", name)
+        counted, column = getattr(seen, name), books.column("block", name)[:]
+        if here and name != "owners":
+            column[:here] = books.column("foreign", name)  # of these the block table knows nothing
         expected = array("q", [0]) * len(column)
         for block, count in counted.items():
             expected[block] = count
@@ -82,6 +87,11 @@ def _pools(books: Books) -> Iterator[str]:
     """Free, used and held make up the pool, each block once."""
     for pool in books.pools:
         name = pool.config.name
+        if pool.config.foreign:
+            counts = [books.engine.state.count(state) for state in F]
+            if pool.counts != counts or pool.free:
+                yield f"L8.balance: {name} counts {pool.counts} blocks by state, and has {counts}"
+            continue
         states = books.block_state[pool.base : pool.base + pool.config.blocks].tobytes()
         for state in B:
             if pool.counts[state] != states.count(state):
@@ -140,10 +150,26 @@ def _loading(books: Books) -> Iterator[str]:
         untold = books.column("transfer", "state")[batch.slot] in UNTOLD and not told[batch.slot]
         if untold and books.column("load", "state")[load.slot] != L.ABORTING:
             named.update(batch.dsts)
-    state = books.block_state
+    state, here = books.block_state, books.engine.count
+    filling = {block for block in named if block < here}
+    loading = {block for block in range(here) if books.engine.state[block] == F.LOADING}
+    for block in filling ^ loading:
+        found, wanted = ("", "not ") if block in loading else ("not ", "")
+        yield f"L5.loading_named: block {block} is {found}being loaded, and should {wanted}be"
+    if not filling <= books.engine.filling.keys():
+        yield f"L5.loading_named: of the blocks {filling} the engine's reports reach {sorted(books.engine.filling)}"
+    named -= filling
     if state.count(B.LOADING) == len(named) and all(state[block] == B.LOADING for block in named):
         return
     for block, now in enumerate(state):
         if (now == B.LOADING) != (block in named):
             fills = "something" if block in named else "nothing"
             yield f"L5.loading_named: block {block} is {B(now).name.lower()}, and {fills} fills it"
+
+
+def _held(books: Books, here: int) -> Iterator[str]:
+    """Since when a block of the engine's is held for us stands there as long as it is, and no longer."""
+    held = {block for block in range(here) if books.engine.state[block] == F.HELD}
+    noted = {block for block in books.held_since if block < here}
+    for block in sorted(held ^ noted):
+        yield f"L3.hold: block {block} is {'' if block in held else 'not '}held, and since when does not agree"

@@ -16,10 +16,11 @@ from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from kvstate.machines.config import LedgerConfig, PoolConfig
+from kvstate.machines.engine_blocks import EngineBlocks
 from kvstate.machines.keybook import KeyBook
 from kvstate.machines.messages import NO_BLOCKS, Effect, Report, Token
 from kvstate.machines.owning import Owning
-from kvstate.machines.policy import LRU, Policy
+from kvstate.machines.policy import Marks, Policy
 from kvstate.machines.records import Batch, Job, Lease, Load, Part, Roster
 from kvstate.machines.table import Table
 from kvstate.machines.verdicts import Verdict
@@ -28,7 +29,7 @@ Tables = Mapping[str, type[Table]]
 """The table classes by machine: the generated ones, or interpreted ones of a spec that was changed."""
 TIMERS = 1024
 """How many timers of what is over may lie about, beside one for each that is not."""
-MakePolicy = Callable[[range], Policy]
+MakePolicy = Callable[[range, Marks], Policy]
 """Makes the policy of one pool, given the numbers of its blocks."""
 
 
@@ -53,6 +54,7 @@ class BlockViews(NamedTuple):
     """The numbers of the states that have a view."""
 
     free: int
+    active: int
     cached: int
     held: tuple[int, ...]
     """Draining and quarantined: nobody's, and not to be had."""
@@ -69,6 +71,8 @@ class Pool:
         self.free = array("q", range(base + config.blocks - 1, base - 1, -1))
         """A stack: what is at its end goes first."""
         self.evictable = policy
+        if config.foreign:
+            del self.free[:]
         self.counts = [0] * states
         self.counts[0] = config.blocks
 
@@ -76,7 +80,7 @@ class Pool:
 class Books(Owning):
     """See the module. `Ledger` and its parts read and write these fields; nobody else does."""
 
-    def __init__(self, config: LedgerConfig, tables: Tables, policy: MakePolicy = LRU) -> None:
+    def __init__(self, config: LedgerConfig, tables: Tables, policy: MakePolicy) -> None:
         params = {"ranks": config.ranks, "attempts": config.attempts}
         made = {name: make(**{p: params[p] for p in make.PARAMS}) for name, make in tables.items()}
         total = sum(pool.blocks for pool in config.pools)
@@ -86,6 +90,7 @@ class Books(Owning):
         self.tables: dict[str, Table] = made
         made["service"].add()
         made["block"].extend(total)
+        self.engine = EngineBlocks(config, made["foreign"])
         self.columns = {name: columns_of(table) for name, table in made.items()}
         """Every column of every table, by machine and name: the arrays that the tables work on."""
         self.generation = self.columns["block"]["generation"]
@@ -100,7 +105,7 @@ class Books(Owning):
         self.total = total
         self.holder = array("q", [0]) * total
         self.held_since: dict[int, float] = {}
-        """When each block that is draining or quarantined began to be so."""
+        """When each block that is draining or quarantined, or held by the engine for us, began to be so."""
         self.pool_of = array("B")
         """By block: the number of its pool."""
         self.pools: list[Pool] = []
@@ -118,6 +123,8 @@ class Books(Owning):
         """Compute steps under way, by number: the slot of their part."""
         self.step_leases: dict[int, list[int]] = {}
         """The open leases that are out on a step, by the slot of its part."""
+        self.turn = 0
+        """Counts those who give blocks back: leases and jobs."""
         self.last_step = 0
         self.last_id = 0
         self.serial = 0
@@ -142,14 +149,13 @@ class Books(Owning):
 
         self.effects: list[Effect] = []
         self.verdicts: list[Verdict] = []
-        self.stale = 0
-        self.unknown = 0
-        self.retries = 0
+        self.stale = self.unknown = self.retries = 0
 
     def _make_pools(self, policy: MakePolicy) -> None:
         for number, pool in enumerate(self.config.pools):
             blocks = range(len(self.pool_of), len(self.pool_of) + pool.blocks)
-            self.pools.append(Pool(blocks.start, pool, policy(blocks), len(self.tables["block"].STATES)))
+            states = self.tables["foreign" if pool.foreign else "block"].STATES
+            self.pools.append(Pool(blocks.start, pool, policy(blocks, self.keys.marks_of), len(states)))
             self.pool_of.extend(array("B", [number]) * pool.blocks)
 
     def column(self, machine: str, name: str) -> array[int]:
@@ -256,11 +262,11 @@ class Books(Owning):
         if after == states.free:
             pool.free.append(block)
         elif after == states.cached:
-            pool.evictable.cached((block,))
+            pool.evictable.cached((block,), self.turn)
         elif after in states.held:
             self.held_since[block] = self.now
         if before == states.cached:
-            pool.evictable.taken((block,))
+            (pool.evictable.gone if after != states.active else pool.evictable.hit)((block,))
         elif before in states.held and after not in states.held:
             del self.held_since[block]
 
@@ -281,11 +287,11 @@ class Books(Owning):
         if after == states.free:
             pool.free.extend(blocks)
         elif after == states.cached:
-            pool.evictable.cached(blocks)
+            pool.evictable.cached(blocks, self.turn)
         elif after in states.held:
             self.held_since.update(dict.fromkeys(blocks, self.now))
         if before == states.cached:
-            pool.evictable.taken(blocks)
+            (pool.evictable.gone if after != states.active else pool.evictable.hit)(blocks)
         elif before in states.held:
             for block in blocks if after not in states.held else ():
                 del self.held_since[block]

@@ -15,7 +15,7 @@ from typing import Any
 
 from kvstate.errors import KVError
 from kvstate.machines.books import Books
-from kvstate.machines.messages import BlockRef, Effect, Work
+from kvstate.machines.messages import BlockRef, Effect, Hold, Unhold, Work
 from kvstate.machines.records import Batch, Job, Lease, Load, Part
 from kvstate.machines.table import Table
 from kvstate.machines.verdicts import Verdict
@@ -88,10 +88,15 @@ class _Form:
     def _blocks(self) -> tuple[Any, ...]:
         books = self.books
         orders = tuple(
-            (tuple(pool.free), tuple(chain.from_iterable(pool.evictable.victims(len(pool.evictable)))))
+            (
+                tuple(pool.free),
+                tuple(chain.from_iterable(pool.evictable.victims(len(pool.evictable)))),
+                pool.evictable.memory(),
+            )
             for pool in books.pools
         )
-        return self._columns(books.tables["block"], range(len(books.generation))), orders
+        foreign = self._columns(books.tables["foreign"], range(books.engine.count))
+        return self._columns(books.tables["block"], range(len(books.generation))), orders, foreign
 
     def _key(self, slot: int) -> tuple[Any, ...]:
         keys = self.books.keys
@@ -118,13 +123,14 @@ class _Form:
     def _load(self, load: Load) -> tuple[Any, ...]:
         batches = tuple(self.batch_number[slot] for slot in load.batches)
         live = tuple(self.batch_number[slot] for slot in load.live)
-        places = (load.namespace, load.positions, load.total, load.turn, load.hole)
+        places = (load.namespace, load.positions, load.total, load.tokens, load.turn, load.hole)
         lease = self.lease_number.get(load.lease, -1)
         return self._record("load", load.slot), lease, batches, live, places, self._when(load.deadline)
 
     def _batch(self, batch: Batch) -> tuple[Any, ...]:
         blocks = (batch.pool, batch.srcs, batch.dsts, batch.left, tuple(self._ref(ref) for ref in batch.names))
-        links = (batch.keys, batch.epoch == self.books.epoch, self._parts(batch), self._errors(batch.failures))
+        names, parts = (batch.keys, batch.spaces), (self._parts(batch), self._errors(batch.failures))
+        links = (names, batch.epoch == self.books.epoch, parts)
         return self._record("transfer", batch.slot), blocks, links
 
     def _parts(self, owner: Job | Batch) -> tuple[int, ...]:
@@ -173,6 +179,8 @@ class _Form:
     # -- what waits to go out ------------------------------------------------------------------------------------------
 
     def _effect(self, effect: Effect) -> tuple[Any, ...]:
+        if isinstance(effect, Hold | Unhold):
+            return type(effect).__name__, self._ref(effect.ref)
         part = self.serials.get(effect.token.serial, -1)
         what = effect._replace(after_step=self._step(effect.after_step)) if isinstance(effect, Work) else effect
         return type(effect).__name__, part, what[1:]

@@ -8,7 +8,7 @@ Many records take an event together only where that order makes no difference. T
 every row of the event nothing follows, or other events from which nothing follows, each on a record that no two of the
 many lead to. Then all rows of one level may fire before those of the next.
 
-What is not here: what any particular row means. Three machines have ports of their own, for what follows their states.
+What is not here: what any particular row means. Four machines have ports of their own, for what follows their states.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from kvstate.machines.books import Books
-from kvstate.machines.ports import BlockPort, Follow, FollowAll, KeyPort, PartPort, Port
+from kvstate.machines.ports import BlockPort, Follow, FollowAll, ForeignPort, KeyPort, PartPort, Port
 from kvstate.machines.relations import RELATIONS, RELATIONS_OF_MANY
 
 __all__ = ["ActRow", "Cascade", "Coupling", "Port", "known"]
@@ -52,19 +52,20 @@ class ActRow(NamedTuple):
     """`before` or `after` the couplings of the effect."""
 
 
-PORTS = {"block": BlockPort, "part": PartPort, "key": KeyPort}
+PORTS = {"block": BlockPort, "foreign": ForeignPort, "part": PartPort, "key": KeyPort}
 """The machines whose ports do more than fire rows."""
 
 
 class Cascade:
     """The ports of all machines, wired as `coupling.toml` says."""
 
-    __slots__ = ("batch", "block", "books", "job", "key", "load", "part", "ports", "service")
+    __slots__ = ("batch", "block", "books", "foreign", "job", "key", "load", "part", "ports", "service")
 
     def __init__(self, books: Books) -> None:
         self.books = books
         self.ports = {name: PORTS.get(name, Port)(name, books) for name in books.tables}
         self.block = self.ports["block"]
+        self.foreign = self.ports["foreign"]
         self.part = self.ports["part"]
         self.key = self.ports["key"]
         self.job = self.ports["offload"]
@@ -80,6 +81,8 @@ class Cascade:
         couplings, acts = tuple(couplings), tuple(acts)
         for line, machine in [(row.id, row.machine) for row in couplings] + [(row.id, row.machine) for row in acts]:
             known(line, "machine", machine, self.ports)
+        if not self.books.engine.count:  # nothing to be found there, and looking costs as much as finding
+            couplings = tuple(row for row in couplings if "foreign" not in (row.machine, row.target))
         for port in self.ports.values():
             steps: dict[str, list[Follow]] = {}
             for effect in {effect for effects in port.table.EFFECTS for effect in effects}:

@@ -14,6 +14,8 @@ STAGES = {Kind.STORE: "store", Kind.PERSIST: "store", Kind.FETCH: "fetch", Kind.
 def silent(kind: Kind, outcome: str) -> Failure:
     """The failure of a part whose report gave none."""
     code = {Outcome.TIMEOUT: Code.LOAD_TIMEOUT, Outcome.CANCELLED: Code.CANCELLED}.get(Outcome(outcome), Code.UNKNOWN)
+    if outcome == Outcome.DONE:  # and yet it is a failure: it was tainted
+        return Failure(-1, int(Code.BLOCK_TAKEN), STAGES[kind], message="done, and its block was given away meanwhile")
     return Failure(-1, int(code), STAGES[kind], message=f"the worker reported {outcome} and gave no reason")
 
 

@@ -20,10 +20,15 @@ from typing import Any
 
 import numpy as np
 
-from kvstate.machines.bulk import LONGEST
+from kvstate.machines.bulk import LONGEST, Run
 from kvstate.machines.table import REFUSED, Many, Table
 
-DTYPES: dict[str, Any] = {"B": np.dtype(np.uint8), "q": np.dtype(np.int64), "d": np.dtype(np.float64)}
+DTYPES: dict[str, Any] = {
+    "B": np.dtype(np.uint8),
+    "q": np.dtype(np.int64),
+    "I": np.dtype(np.uint32),
+    "d": np.dtype(np.float64),
+}
 """NumPy's name of what an array holds, by its typecode."""
 _COUNTED = np.arange(LONGEST, dtype=np.int64)
 FEW = 4
@@ -53,7 +58,12 @@ class View:
 
 
 def index_of(slots: array[int] | range) -> Any:
-    """The slots as NumPy wants them: a slice for a range, which is quickest, else an array over the same memory."""
+    """The slots as NumPy wants them: a slice for a run, which is quickest, else an array over the same memory."""
+    return slots.where if type(slots) is Run else _places(slots)
+
+
+def _places(slots: array[int] | range) -> Any:
+    """The same, so that some of them can be taken."""
     if isinstance(slots, range):
         return slice(slots.start, slots.stop)
     return np.frombuffer(slots, DTYPES["q"])
@@ -75,6 +85,7 @@ def fire(view: View, slots: array[int] | range, event: int) -> list[tuple[int, i
                 return None
             many.changes[only](view, index)
             return [(many.numbers[only, state], len(raw))]
+    index = _places(slots)
     runs = list(_runs(raw, index))
     rows = [_row_of_all(view, where, state, event) for state, where in runs]
     if REFUSED in rows:
@@ -130,7 +141,7 @@ def _row_of_all(view: View, index: Any, state: int, event: int) -> int | None:
 
 def choose(view: View, slots: array[int] | range, event: int) -> Any:
     """For each slot the arc that it would go on `event`, or REFUSED, as an array. Changes nothing."""
-    many, index = view.many, index_of(slots)
+    many, index = view.many, _places(slots)
     states = view.state[index]
     arcs = np.full(len(states), REFUSED, np.int64)
     for state in set(states.tobytes()):
@@ -155,7 +166,7 @@ def taken(view: View, slots: array[int], event: int) -> bool:
         row = _row_of_all(view, index, raw[0], event)
         if row is not None:
             return row != REFUSED
-    rows = [_row_of_all(view, where, state, event) for state, where in _runs(raw, index)]
+    rows = [_row_of_all(view, where, state, event) for state, where in _runs(raw, _places(slots))]
     if REFUSED in rows or None not in rows:
         return REFUSED not in rows
     return REFUSED not in choose(view, slots, event)
@@ -191,7 +202,41 @@ def where_agreeing(values: array[int], one: array[int], other: array[int]) -> ar
 
 def distinct(slots: array[int]) -> bool:
     """Is no slot listed twice?"""
-    ordered = np.sort(np.frombuffer(slots, DTYPES["q"]))
+    return _differ(np.frombuffer(slots, DTYPES["q"]))
+
+
+def recall(table: array[int], marks: array[int]) -> tuple[int, int, bool] | None:
+    """Which of these marks a table knows, where each stands, but for its last bit, at the place that it leads to.
+
+    Returns how many come before the first that it knows, how many it knows, and with which last bit; these are struck
+    from the table. None, and nothing changed, if they have to go one by one: two lead to one place, or the bits differ.
+    """
+    known, sought = np.frombuffer(table, DTYPES["I"]), np.frombuffer(marks, DTYPES["I"])
+    there = sought % len(table)
+    left = known[there]
+    (found,) = (((left ^ sought) < 2) & (left != 0)).nonzero()
+    if not len(found):
+        return len(marks), 0, False
+    there, bits = there[found], np.count_nonzero(left[found] & 1)
+    if bits not in (0, len(found)) or not _differ(there):
+        return None
+    known[there] = 0
+    return int(found[0]), len(found), bool(bits)
+
+
+def note(table: array[int], marks: array[int], bit: int) -> None:
+    """Each mark goes to the place that it leads to, with this last bit; of two that lead to one the later stays."""
+    known, sought = np.frombuffer(table, DTYPES["I"]), np.frombuffer(marks, DTYPES["I"])
+    there, noted = sought % len(table), sought | 1 if bit else sought & 0xFFFF_FFFE
+    if _differ(there):
+        known[there] = noted
+    else:
+        for place, mark in zip(there.tolist(), noted.tolist(), strict=True):
+            table[place] = mark
+
+
+def _differ(values: Any) -> bool:
+    ordered = np.sort(values)
     return not np.count_nonzero(ordered[1:] == ordered[:-1])
 
 

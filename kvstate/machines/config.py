@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, fields
+from enum import StrEnum
 
 MAX_BLOCKS = 2**31
 """In one pool; far beyond any memory, and far below what a column of the tables holds."""
@@ -33,6 +35,37 @@ class PoolConfig:
     """A load from this pool is compared with its seal before it counts; else it is taken as read."""
     copier: str = "cpu"
     """The name of the copier that moves blocks between the device and this pool."""
+    foreign: bool = False
+    """The engine has an allocator of its own for this pool, and tells what it does with each block; for the device
+    only. Then nothing is allocated or sealed here, and no key names a device block. See `Allocator`."""
+
+
+class GroupKind(StrEnum):
+    """What a token attends to in the layers of a KV group."""
+
+    FULL = "full"
+    """All tokens before it."""
+    SLIDING = "sliding"
+    """The last `window` tokens, itself included."""
+    MLA = "mla"
+    """All tokens before it, through a latent vector of each. To the ledger it is as FULL."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupConfig:
+    """A KV group: layers whose blocks cover the same tokens and are kept, looked up and given back together.
+
+    Block i of a group covers the tokens from `i * tokens_per_block` on, as many as the block has. The blocks of all
+    groups are of one size in bytes and come from the same pools: what a page holds is the group's own matter.
+    """
+
+    name: str
+    """Goes into the key space of the group; not empty, and without an `@`."""
+    tokens_per_block: int = 16
+    kind: GroupKind = GroupKind.FULL
+    """As a member or as its word."""
+    window: int | None = None
+    """Tokens; for SLIDING, and for no other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +75,16 @@ class LedgerConfig:
     pools: tuple[PoolConfig, ...]
     """The device first, then the tiers below it, nearest first."""
     tokens_per_block: int = 16
-    """The size of a block; verdicts and hits count in tokens."""
+    """The size of a block; verdicts and hits count in tokens. Where there are groups, theirs counts."""
+    groups: tuple[GroupConfig, ...] = ()
+    """The KV groups of the model, where it has several kinds of attention layers or layers with a window; empty: all
+    layers attend to all tokens, and there is one list of keys. See `groups`."""
     ranks: int = 1
     """Workers that each hold a shard of every block; a part runs on one rank."""
     attempts: int = 2
     """How often a job or a batch is tried in all, first attempt included."""
-    part_blocks: int = 16
-    """At most so many blocks go into one part: one token, one report."""
+    part_blocks: int = 64
+    """At most so many blocks go into one part: one token, one report. Smaller parts cost more of the owner's time."""
     batch_blocks: int = 64
     """At most so many blocks are loaded all or nothing; a longer load is a list of batches. Where that would make more
     than `MAX_BATCHES`, they are as much larger."""
@@ -84,6 +120,11 @@ class LedgerConfig:
                 raise ConfigError(f"pools: {pool.name} has {pool.blocks!r} blocks; give a whole number")
             if not 0 <= pool.blocks <= MAX_BLOCKS:
                 raise ConfigError(f"pools: {pool.name} has {pool.blocks} blocks; it must be 0 to {MAX_BLOCKS}")
+            if pool.foreign and pool is not self.pools[DEVICE]:
+                raise ConfigError(
+                    f"pools: {pool.name} is foreign; only the first pool, the device, can be the engine's"
+                )
+        check_groups(self.groups)
         for name in ("tokens_per_block", "ranks", "attempts", "part_blocks", "batch_blocks", "max_jobs", "incarnation"):
             value = getattr(self, name)
             if type(value) is not int:
@@ -102,3 +143,28 @@ class LedgerConfig:
                 raise ConfigError(f"{field.name}: {value!r} is not a number of seconds")
             if not 0 <= value < float("inf"):
                 raise ConfigError(f"{field.name}: {value} is not a number of seconds")
+
+
+def check_groups(groups: tuple[GroupConfig, ...]) -> None:
+    """Errors: `ConfigError` for a group that can't work."""
+    listed = groups if type(groups) is tuple else (groups,)
+    wrong = [one for one in listed if type(one) is not GroupConfig]
+    if wrong:
+        raise ConfigError(f"groups: {wrong[0]!r} is no GroupConfig; give a tuple of them")
+    taken = Counter(group.name for group in groups)
+    for group in groups:
+        name, kinds = group.name, ", ".join(GroupKind)
+        if type(name) is not str or not name or "@" in name or taken[name] > 1:
+            raise ConfigError(f"groups: the name {name!r} is empty, taken twice or has an @; give each group its own")
+        if type(group.tokens_per_block) is not int or group.tokens_per_block < 1:
+            raise ConfigError(
+                f"groups: {name} has {group.tokens_per_block!r} tokens in a block; give a whole number, 1 at least"
+            )
+        if group.kind not in tuple(GroupKind):
+            raise ConfigError(f"groups: {name} is {group.kind!r}; there are {kinds}")
+        if group.kind != GroupKind.SLIDING and group.window is not None:
+            raise ConfigError(f"groups: {name} is {group.kind} and has a window; only a sliding group has one")
+        if group.kind == GroupKind.SLIDING and (type(group.window) is not int or group.window < 1):
+            raise ConfigError(
+                f"groups: {name} is sliding over {group.window!r} tokens; give a window of 1 token at least"
+            )

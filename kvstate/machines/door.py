@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from kvstate.machines.core import Core
 from kvstate.machines.ports import InvariantError
-from kvstate.machines.sound import CHECKS, LARGEST, QUICK
+from kvstate.machines.sound import CHECKS, LARGEST, LEAST, QUICK
 from kvstate.machines.verdicts import Fatal, Refusal
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def _printed(method: Callable[..., object], space: dict[str, Any]) -> str:
             space[f"check_{name}"], space[f"quick_{name}"] = partial(CHECKS[name], name), QUICK.get(name)
             asked = f"type({name}) is not quick_{name}" + (f" and {name} is not None" * (parameter.default is None))
             if QUICK.get(name) is int:
-                asked += f" or not -{LARGEST} <= {name} <= {LARGEST}"
+                asked += f" or not {LEAST.get(name, -LARGEST)} <= {name} <= {LARGEST}"
             looks += [f"    if {asked}:", f"        refused = check_{name}({name})"]
             looks += ["        if refused is not None:", "            return refused"]
     given = [f"{p.name}={p.name}" if p.kind is Parameter.KEYWORD_ONLY else p.name for p in parameters]

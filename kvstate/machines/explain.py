@@ -8,6 +8,7 @@ from kvstate.machines.books import Books
 from kvstate.machines.keybook import NONE
 from kvstate.machines.records import Batch, Job, Load, Part
 from kvstate.machines.tables.block import State as B
+from kvstate.machines.tables.foreign import State as F
 from kvstate.machines.tables.part import State as P
 
 FREED_BY = {
@@ -20,6 +21,15 @@ FREED_BY = {
     B.QUARANTINED: "nobody is expected to report any more: it is free by a late report or a fence alone",
 }
 """For each state of a block: what it takes to be free."""
+
+
+FOREIGN_BY = {
+    F.OUTSIDE: "it is free in the engine, as far as that has told",
+    F.OWNED: "the engine has given it to a request, and frees it",
+    F.LOADING: "it is the engine's request's again when the load ends",
+    F.HELD: "the engine keeps it for us until the last of these has reported, or a fence proves them over",
+}
+"""The same for each state of a block that the engine allocates."""
 
 
 def explain(books: Books, block: int | None, work: int | None, lease: int | None) -> str:
@@ -40,15 +50,23 @@ def explain_block(books: Books, block: int) -> str:
     """Errors: `LookupError` if there is no such block."""
     if not 0 <= block < len(books.generation):
         raise LookupError(f"there is no block {block}; there are {len(books.generation)}, numbered from 0")
-    state = B(books.block_state[block])
+    state: B | F = B(books.block_state[block])
+    if block < books.engine.count:
+        state = F(books.engine.state[block])
     pool = books.pools[books.pool_of[block]].config.name
     slot = books.keys.block_key[block]
-    named = "" if slot == NONE else f", named by key {books.keys.name(slot)[2].hex()}"
+    named = "" if slot == NONE else f", named by key {books.keys.name(slot)[2].hex()}{_of_group(books, slot)}"
     holders = [*_owners(books, block), *_touchers(books, block)]
     held = f": {', '.join(holders)}" if holders else ""
     since = f" {_ago(books, books.held_since[block])}" if block in books.held_since else ""
-    head = f"block {block} ({pool}, gen {books.generation[block]}{named}) is {state.name.lower()}{since}"
-    return f"{head}{held}; {FREED_BY[state]}."
+    head = f"block {block} ({pool}, gen {books.ref(block).generation}{named}) is {state.name.lower()}{since}"
+    return f"{head}{held}; {FREED_BY[state] if isinstance(state, B) else FOREIGN_BY[state]}."
+
+
+def _of_group(books: Books, slot: int) -> str:
+    """The group of the key, where there are groups: its key space begins with the group's name."""
+    space = books.keys.name(slot).namespace
+    return f" of group {space.partition('@')[0]}" if books.config.groups else ""
 
 
 def _ago(books: Books, since: float) -> str:

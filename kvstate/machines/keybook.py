@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby, repeat
 from typing import NamedTuple
+from zlib import crc32
 
 from kvstate.machines import bulk
 from kvstate.machines.messages import BlockRef
@@ -32,11 +34,13 @@ class Name(NamedTuple):
 class Space:
     """The keys of one pool in one namespace: their slots, by key."""
 
-    __slots__ = ("index", "namespace", "pool")
+    __slots__ = ("index", "mark", "namespace", "pool")
 
     def __init__(self, pool: int, namespace: str) -> None:
         self.pool = pool
         self.namespace = namespace
+        self.mark = crc32(namespace.encode())
+        """What the marks of its keys begin with."""
         self.index: dict[bytes, int] = {}
 
 
@@ -49,6 +53,7 @@ class KeyBook:
         "free",
         "generation",
         "keys",
+        "marks",
         "spaces",
         "spaces_of",
         "state",
@@ -68,6 +73,8 @@ class KeyBook:
         """By pool and namespace; those that hold any key."""
         self.spaces_of: list[Space | None] = []
         self.keys: list[bytes] = []
+        self.marks = array("I")
+        """32 bits of each key and its namespace, by which a policy may know it again."""
         self.blocks = array("q")
         """The block that the key names, or NONE."""
         self.block_key = array("q", [NONE]) * blocks
@@ -106,10 +113,9 @@ class KeyBook:
             index.update(zip(missing, slots, strict=True))
             bulk.spread(self.uids, slots, bulk.ascending(self.used + 1, len(slots)))
             self.used += len(slots)
-            spaces, names = self.spaces_of, self.keys
-            for slot, key in zip(slots, missing, strict=True):
-                spaces[slot] = space
-                names[slot] = key
+            bulk.place(self.spaces_of, slots, [space] * len(slots))
+            bulk.place(self.keys, slots, missing)
+            bulk.spread(self.marks, slots, array("I", map(crc32, missing, repeat(space.mark))))
             if missing is keys:
                 return slots
         return array("q", [index[key] for key in keys])
@@ -122,11 +128,12 @@ class KeyBook:
             self.table.extend(more)
             self.spaces_of += [None] * more
             self.keys += [b""] * more
+            self.marks.extend(array("I", [0]) * more)
             self.uids.extend(bulk.ascending(0, more))
             self.writers.extend(array("q", [0]) * more)
             self.blocks.extend(array("q", [NONE]) * more)
             self.free = bulk.ascending(start, more)[::-1] + self.free
-        slots = self.free[: -count - 1 : -1]
+        slots = bulk.run(self.free[: -count - 1 : -1])
         del self.free[len(self.free) - count :]
         return slots
 
@@ -143,19 +150,20 @@ class KeyBook:
         bulk.put(self.block_key, blocks, NONE)
         bulk.put(self.blocks, slots, NONE)
 
-    def drop(self, slots: Sequence[int]) -> None:
+    def drop(self, slots: array[int]) -> None:
         """Forget absent keys; their slots are used again."""
+        slots = bulk.run(slots)
         assert bulk.all_are(self.state, slots, self.table.INITIAL), f"keys {slots} are dropped while in use"
-        spaces, keys = self.spaces_of, self.keys
-        for slot in slots:
-            space = spaces[slot]
-            assert space is not None, f"key slot {slot} is dropped and holds no key"
+        keys = self.keys
+        for space, run in groupby(slots, self.spaces_of.__getitem__):
+            assert space is not None, f"one of the key slots {slots} is dropped and holds no key"
             index = space.index
-            del index[keys[slot]]
+            for slot in run:
+                del index[keys[slot]]
             if not index:
                 del self.spaces[space.pool, space.namespace]
-            spaces[slot] = None
-            keys[slot] = b""
+        bulk.place(self.spaces_of, slots, [None] * len(slots))
+        bulk.place(keys, slots, [b""] * len(slots))
         bulk.put(self.writers, slots, 0)
         bulk.put(self.uids, slots, 0)
         self.free.extend(slots)
@@ -165,6 +173,10 @@ class KeyBook:
         if self.generation[ref.block] != ref.generation:
             return NONE
         return self.block_key[ref.block]
+
+    def marks_of(self, blocks: Sequence[int]) -> array[int]:
+        """The marks of the keys that name these blocks; each has one."""
+        return bulk.gather(self.marks, bulk.gather(self.block_key, blocks))
 
     def name(self, slot: int) -> Name:
         """The full name of the key in this slot."""

@@ -13,8 +13,8 @@ from itertools import chain, groupby
 from kvstate.machines import bulk
 from kvstate.machines.books import Pool
 from kvstate.machines.config import DEVICE
+from kvstate.machines.foreigns import Foreigns
 from kvstate.machines.keybook import NONE
-from kvstate.machines.lookups import Lookups
 from kvstate.machines.messages import NO_BLOCKS, BlockRef, BlockRefs
 from kvstate.machines.naming import publish
 from kvstate.machines.ports import InvariantError
@@ -33,7 +33,7 @@ ONE_FREE = Closed(1, 0, 0, 0)
 """What has become of one block that nobody shared, touched or named; answered so often that it is made once."""
 
 
-class Leases(Lookups):
+class Leases(Foreigns):
     """The requests of `Ledger` that are about leases; see there for what they promise."""
 
     __slots__ = ()
@@ -51,12 +51,24 @@ class Leases(Lookups):
     def lease(self, lease_id: int) -> Lease | Refusal:
         """The open lease of this number."""
         lease = self.books.leases.get(lease_id)
-        return Refusal(f"lease {lease_id} is not open") if lease is None else lease
+        return self.not_open(lease_id) if lease is None else lease
+
+    def not_open(self, lease_id: int) -> Refusal:
+        """There is no open lease of this number."""
+        return Refusal(f"lease {lease_id} is not open")
 
     # -- owning blocks -------------------------------------------------------------------------------------------------
 
-    def allocate(self, lease: Lease, count: int) -> Grant | Short:
+    def allocate(self, lease: Lease, count: int) -> Grant | Short | Refusal:
         """So many device blocks for the lease, or what there would be."""
+        refused = self.not_allocated_here()
+        if refused is not None:
+            return refused
+        free = self.books.pools[DEVICE].free
+        if count == 1 and free:
+            one = free[-1:]
+            self.ports.block.signal(free.pop(), RESERVE)
+            return Grant(self.books.give(lease, one))
         blocks = self.take(DEVICE, count)
         return blocks if isinstance(blocks, Short) else Grant(self.books.give(lease, blocks))
 
@@ -68,7 +80,7 @@ class Leases(Lookups):
             short = self._evict(pool, missing)
             if short is not None:
                 return short
-        blocks = pool.free[: -count - 1 : -1]
+        blocks = bulk.run(pool.free[: -count - 1 : -1])
         del pool.free[len(pool.free) - count :]
         self.ports.block.each(blocks, RESERVE)
         return blocks
@@ -81,6 +93,7 @@ class Leases(Lookups):
             if len(victims) >= missing:
                 del victims[missing:]
                 break
+        victims = bulk.run(victims)
         _look_at(victims, pool)
         if len(victims) == missing and self.ports.block.ask_all(victims, EVICT):
             return None
@@ -98,8 +111,14 @@ class Leases(Lookups):
         free = len(pool.free)
         return Short(missing + free, free + len(victims), coming, pool.counts[QUARANTINED] + stuck)
 
-    def seal(self, lease: Lease, refs: BlockRefs, keys: Sequence[bytes]) -> tuple[bool, ...] | Refusal:
+    def seal(
+        self, lease: Lease, refs: BlockRefs, keys: Sequence[bytes], group: int | None
+    ) -> tuple[bool, ...] | Refusal:
         """Seal these blocks, each once and under its key, and publish them where the key is still to be had."""
+        refused = self.not_allocated_here()
+        space = self.space(lease, group) if refused is None else refused
+        if isinstance(space, Refusal):
+            return space
         if len(refs) != len(keys):
             return Refusal(f"{len(refs)} blocks and {len(keys)} keys: seal takes a key for each block")
         blocks, port = refs.blocks, self.ports.block
@@ -113,17 +132,18 @@ class Leases(Lookups):
             return Refusal(f"block {block} is {port.state_of(block)}; only an open block is sealed")
         if lease.epoch != self.books.epoch:
             return (False,) * len(refs)
-        return publish(self.books, self.ports, blocks, lease.namespace, keys)
+        return publish(self.books, self.ports, blocks, space, keys)
 
     # -- letting go ----------------------------------------------------------------------------------------------------
 
     def release(self, lease: Lease, refs: BlockRefs) -> Closed | Refusal:
         """Give up blocks of the lease, except such as a load still fills; one that is listed twice counts once."""
-        books = self.books
+        books, blocks = self.books, refs.blocks
+        if len(blocks) == 1 and not (lease.loads or lease.steps) and books.has_one(lease, refs):
+            return self._release_one(lease, blocks)
         stranger = books.stranger(lease, refs)
         if stranger is not None:
             return Refusal(_not_its_own(lease, stranger))
-        blocks = refs.blocks
         if lease.loads:
             live = (books.batches[batch] for load in lease.loads for batch in books.loads[load].live)
             loading = {block for batch in live for block in batch.dsts}.intersection(blocks)
@@ -135,15 +155,26 @@ class Leases(Lookups):
         books.strike(lease, blocks)
         return self._gained(blocks)
 
+    def _release_one(self, lease: Lease, one: array[int]) -> Closed:
+        """The same for one block that the lease has to itself, and that nobody loads or steps over."""
+        block = one[0]
+        self.books.turn += 1
+        self.ports.block.signal(block, RELEASE)
+        self.books.strike_one(lease, block)
+        return ONE_FREE if self.books.block_state[block] == FREE else self._gained(one)
+
     def close(self, lease: Lease) -> Closed:
         """Give back all that the lease owns and pins. What its loads still write is their own to drain."""
-        blocks = self.books.owned(lease)
+        blocks = bulk.run(self.books.owned(lease))
+        filled = self.filled_for(lease)
         for slot in tuple(lease.loads):
             if self.ports.load.ask(slot, L.ABORT):
                 self.books.arm(self.books.now + self.books.config.grace, "load", "lapse", slot)
         self._give_back(lease, blocks)
+        if filled:
+            self.let_go_of(filled)
         for _, run in groupby(reversed(lease.pins), self.books.pool_of.__getitem__):
-            self.ports.block.each(array("q", run), RELEASE)
+            self.ports.block.each(bulk.run(array("q", run)), RELEASE)
         for slot in lease.steps:
             self.books.step_leases[slot].remove(lease.id)
         del self.books.leases[lease.id]
@@ -167,12 +198,13 @@ class Leases(Lookups):
     def _give_back(self, lease: Lease, blocks: array[int]) -> None:
         """Hand the blocks to the steps that the lease is out on, then release them, the last one first."""
         books = self.books
+        books.turn += 1
         if lease.steps:
             books.handing = array("q", [block for block in blocks if self.ports.block.choose(block, B.STEP_HOLD)])
             for slot in lease.steps:
                 self.ports.part.signal(slot, P.ADOPT)
             books.handing = NO_BLOCKS
-        self.ports.block.each(blocks[::-1] if len(blocks) > 1 else blocks, RELEASE)
+        self.ports.block.each(bulk.backwards(blocks) if len(blocks) > 1 else blocks, RELEASE)
 
     def _given_up(self, block: int) -> bool:
         """Is nobody who still touches the block expected to report?"""

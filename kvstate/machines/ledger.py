@@ -20,6 +20,8 @@ from copy import deepcopy
 from typing import NamedTuple
 
 from kvstate.machines import tables
+from kvstate.machines.adaptive import Adaptive
+from kvstate.machines.allocator import Allocator
 from kvstate.machines.books import Books, MakePolicy, Tables
 from kvstate.machines.canonical import digest
 from kvstate.machines.cascade import ActRow, Coupling
@@ -27,7 +29,6 @@ from kvstate.machines.config import LedgerConfig
 from kvstate.machines.door import door
 from kvstate.machines.explain import explain
 from kvstate.machines.messages import BlockRef, BlockRefs, Effect, Report, Token
-from kvstate.machines.policy import LRU
 from kvstate.machines.records import Lease
 from kvstate.machines.steps import Steps
 from kvstate.machines.tables import coupling
@@ -47,7 +48,7 @@ class Snapshot(NamedTuple):
     fatal: Fatal | None
 
 
-class Ledger:
+class Ledger(Allocator):
     """See the module. Times are seconds on the caller's clock; blocks are numbered through all pools, device first.
 
     Blocks are given and taken as references: `BlockRefs`, as the ledger gives them out, or any list of `BlockRef`. The
@@ -61,7 +62,7 @@ class Ledger:
         machines: Tables = tables.TABLES,
         couplings: Sequence[Coupling] = COUPLINGS,
         acts: Sequence[ActRow] = ACTS,
-        policy: MakePolicy = LRU,
+        policy: MakePolicy = Adaptive,
     ) -> None:
         self.config = config
         self.books = Books(config, machines, policy)
@@ -87,6 +88,16 @@ class Ledger:
         return held if isinstance(held, Refusal) else self.core.lookup(held, keys)
 
     @door
+    def lookup_groups(self, lease: int, lists: Sequence[Sequence[bytes]]) -> Hit | Refusal:
+        """As `lookup`, where there are KV groups: the greatest length that is valid for all, and what it needs of each.
+
+        A list of keys for each group, block by block from the first token. In a sliding window a hole in front of what
+        is needed does no harm; a hole inside of it shortens the hit for all groups. See `groups`.
+        """
+        held = self.core.lease(lease)
+        return held if isinstance(held, Refusal) else self.core.lookup_groups(held, lists)
+
+    @door
     def unpin(self, hit: Hit) -> bool | Refusal:
         """Give a hit back that will not be used: whatever that lookup pinned, on the device and below."""
         held = self.core.lease(hit.lease)
@@ -95,23 +106,25 @@ class Ledger:
     @door
     def allocate(self, lease: int, count: int) -> Grant | Short | Refusal:
         """Get that many open device blocks, evicting cached ones if need be: all of them, or what there would be."""
-        held = self.core.lease(lease)
-        return held if isinstance(held, Refusal) else self.core.allocate(held, count)
+        held = self.books.leases.get(lease)
+        return self.core.not_open(lease) if held is None else self.core.allocate(held, count)
 
     @door
-    def seal(self, lease: int, blocks: Sequence[BlockRef], keys: Sequence[bytes]) -> tuple[bool, ...] | Refusal:
-        """These blocks are full and will not be written again; publish each under its key.
+    def seal(
+        self, lease: int, blocks: Sequence[BlockRef], keys: Sequence[bytes], *, group: int | None = None
+    ) -> tuple[bool, ...] | Refusal:
+        """These blocks are full and will not be written again; publish each under its key, as one of its KV group's.
 
         False for a block that stays private: another one has the key already, or the cache was reset meanwhile.
         """
         held = self.core.lease(lease)
-        return held if isinstance(held, Refusal) else self.core.seal(held, BlockRefs.of(blocks), keys)
+        return held if isinstance(held, Refusal) else self.core.seal(held, BlockRefs.of(blocks), keys, group)
 
     @door
     def release(self, lease: int, blocks: Sequence[BlockRef]) -> Closed | Refusal:
         """Give some blocks back while the lease lives on (a window that has moved)."""
-        held = self.core.lease(lease)
-        return held if isinstance(held, Refusal) else self.core.release(held, BlockRefs.of(blocks))
+        held = self.books.leases.get(lease)
+        return self.core.not_open(lease) if held is None else self.core.release(held, BlockRefs.of(blocks))
 
     @door
     def finish(self, lease: int) -> Closed | Refusal:
@@ -144,11 +157,13 @@ class Ledger:
 
     @door
     def offload(
-        self, lease: int, blocks: Sequence[BlockRef], *, pool: int = 1, deadline: float | None = None
-    ) -> Stored | Refusal:
+        self, lease: int, blocks: Sequence[BlockRef], *, pool: int = 1, deadline: float | None = None,
+        keys: Sequence[bytes] | None = None, group: int | None = None,
+    ) -> Stored | Refusal:  # fmt: skip
         """Store these blocks in a lower pool, under the keys that name them. Accepted at once, done later.
 
         A block that is listed twice, has begun another life, has no key or is stored already is dropped and reported.
+        No key names a block of a `foreign` pool: there, and only there, `keys` has one for each (all of one `group`).
         """
         until = self.books.now + self.config.offload_for if deadline is None else deadline
         held = self._admitted(lease)
@@ -156,7 +171,7 @@ class Ledger:
             return held
         if not 0 < pool < len(self.books.pools):
             return Refusal(f"there is no pool {pool} below the device")
-        return self.core.offload(held, BlockRefs.of(blocks), pool, until)
+        return self.core.offload(held, BlockRefs.of(blocks), pool, until, keys, group)
 
     @door
     def load(self, lease: int, hit: Hit, into: Sequence[BlockRef], *, deadline: float) -> Started | Refusal:

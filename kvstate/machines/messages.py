@@ -1,6 +1,7 @@
 """What crosses the edge of the ledger: plain values, no memory, no clock.
 
-Down to a worker go *effects*: `Work` (start this part), `Cancel` (stop it if you can), `Undo`. Up from it come
+Down to a worker go *effects*: `Work` (start this part), `Cancel` (stop it if you can), `Undo`; to an engine that has an
+allocator of its own go `Hold` and `Unhold`, of the blocks that it freed under a copy. Up from a worker come
 *reports*. To the scheduler go *verdicts* (see `verdicts`). All are tuples of numbers, strings and bytes, so that a
 codec, a record or another language can carry them as they are. Blocks are numbered through all pools of a runtime.
 What the ledger answers about many blocks comes as `BlockRefs`, which holds them as two columns.
@@ -60,7 +61,8 @@ class BlockRefs(Sequence[BlockRef]):
 
     def at(self, places: array[int]) -> BlockRefs:
         """Those that stand at these places, in that order."""
-        return self.trusted(bulk.gather(self.blocks, places), bulk.gather(self.generations, places), self.bound)
+        blocks = bulk.run(bulk.gather(self.blocks, places))
+        return self.trusted(blocks, bulk.gather(self.generations, places), self.bound)
 
     def __len__(self) -> int:
         return len(self.blocks)
@@ -71,7 +73,7 @@ class BlockRefs(Sequence[BlockRef]):
     def __getitem__(self, place: slice) -> BlockRefs: ...
     def __getitem__(self, place: int | slice) -> BlockRef | BlockRefs:
         if isinstance(place, slice):
-            return self.trusted(self.blocks[place], self.generations[place], self.bound)
+            return self.trusted(bulk.cut(self.blocks, place), self.generations[place], self.bound)
         return BlockRef(self.blocks[place], self.generations[place])
 
     def __iter__(self) -> Iterator[BlockRef]:
@@ -189,7 +191,21 @@ class Undo(NamedTuple):
     keys: tuple[bytes, ...]
 
 
-Effect = Work | Cancel | Undo
+class Hold(NamedTuple):
+    """Keep this life of the block out of your free list until the `Unhold` of it. To the engine that owns the pool."""
+
+    ref: BlockRef
+    """The block, in the life that was freed."""
+
+
+class Unhold(NamedTuple):
+    """Nothing of ours touches this life of the block any more: it is yours again. One for each `Hold` that was kept."""
+
+    ref: BlockRef
+    """The same block and life as in the hold."""
+
+
+Effect = Work | Cancel | Undo | Hold | Unhold
 """What `take_effects` gives."""
 
 

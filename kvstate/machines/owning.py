@@ -10,6 +10,7 @@ from __future__ import annotations
 from array import array
 
 from kvstate.machines import bulk
+from kvstate.machines.engine_blocks import EngineBlocks
 from kvstate.machines.messages import BlockRef, BlockRefs
 from kvstate.machines.records import Lease
 
@@ -17,8 +18,10 @@ from kvstate.machines.records import Lease
 class Owning:
     """The part of `Books` that is about leases and their blocks."""
 
+    engine: EngineBlocks
+    """The device blocks that the engine allocates by itself, if it does."""
     generation: array[int]
-    """The life that each block is in: the block table's own column."""
+    """The life that each block of the ledger's own pools is in: the block table's own column."""
     holder: array[int]
     """By block: the lease that it was allocated for, until that gives it back; then 0. No two leases share one."""
     total: int
@@ -26,21 +29,21 @@ class Owning:
 
     def ref(self, block: int) -> BlockRef:
         """The block in its present life."""
-        return BlockRef(block, self.generation[block])
+        return BlockRef(block, (self.engine if block < self.engine.count else self).generation[block])
 
     def refs(self, blocks: array[int]) -> BlockRefs:
         """These blocks in their present lives."""
-        return BlockRefs.trusted(blocks, bulk.gather(self.generation, blocks), self.total)
+        return BlockRefs.trusted(blocks, self.engine.lives(blocks, self.generation), self.total)
 
     def current(self, ref: BlockRef) -> bool:
         """Is this the block's present life?"""
-        return 0 <= ref.block < self.total and self.generation[ref.block] == ref.generation
+        return 0 <= ref.block < self.total and self.ref(ref.block) == ref
 
     def all_current(self, refs: BlockRefs) -> bool:
         """Is each of these the block's present life? Then all of them are blocks of this ledger."""
         if refs.bound > self.total:
             return all(self.current(ref) for ref in refs)
-        return bulk.gather(self.generation, refs.blocks) == refs.generations
+        return self.engine.lives(refs.blocks, self.generation) == refs.generations
 
     def give(self, lease: Lease, blocks: array[int]) -> BlockRefs:
         """These blocks have been allocated for the lease."""
@@ -65,9 +68,26 @@ class Owning:
             return None
         return next((ref for ref in refs if not (self.current(ref) and self.owns(lease, ref.block))), None)
 
+    def has_one(self, lease: Lease, refs: BlockRefs) -> bool:
+        """Was the one block that this is allocated for the lease, in this very life?"""
+        block = refs.blocks[0]
+        return (
+            refs.bound <= self.total
+            and self.holder[block] == lease.id
+            and self.generation[block] == refs.generations[0]
+        )
+
+    def strike_one(self, lease: Lease, block: int) -> None:
+        """As `strike`, for one that was allocated for the lease."""
+        self.holder[block] = 0
+        if lease.own[-1] == block:
+            del lease.own[-1], lease.lives[-1]
+        else:
+            self._strike_amid(lease, 1)
+
     def _all_own(self, lease: int, refs: BlockRefs) -> bool:
         """Were all of these allocated for the lease, in these very lives?"""
-        if bulk.is_wide(refs.blocks):
+        if type(refs.blocks) is bulk.Run or bulk.is_wide(refs.blocks):
             return bulk.all_are(self.holder, refs.blocks, lease) and self.all_current(refs)
         holder, generation = self.holder, self.generation
         for block, life in zip(refs.blocks, refs.generations):  # noqa: B905 - of one length, and this loop is hot
@@ -96,9 +116,13 @@ class Owning:
         if count and lease.own[-count:] == blocks:
             del lease.own[-count:], lease.lives[-count:]
         else:
-            lease.struck += count
-            if 2 * lease.struck > len(lease.own):
-                self._forget_struck(lease)
+            self._strike_amid(lease, count)
+
+    def _strike_amid(self, lease: Lease, count: int) -> None:
+        """So many were given back that are not the last of the list: they stay in it until these are most of it."""
+        lease.struck += count
+        if 2 * lease.struck > len(lease.own):
+            self._forget_struck(lease)
 
     def _forget_struck(self, lease: Lease) -> None:
         """Take what was given back out of the list. A block may have come again since, so its life decides, too."""

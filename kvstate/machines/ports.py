@@ -4,8 +4,8 @@
 reachable world, and breaks loudly if it is; `each` is `signal` on many records. What follows from a row (the effects,
 in order, and what they mean) is wired in by the cascade; here is only that it follows.
 
-The port of blocks keeps the views of their states in step (see `Books`); the ports of parts and of keys see records
-off.
+The ports of blocks, ours and the engine's, keep the views of their states in step (see `Books`); the ports of parts
+and of keys see records off.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from kvstate.machines import bulk
 from kvstate.machines.books import BlockViews, Books
+from kvstate.machines.config import DEVICE
 from kvstate.machines.table import REFUSED, Table
 
 if TYPE_CHECKING:
@@ -118,10 +119,7 @@ class Port:
     def ask_all(self, slots: Sequence[int], event: int) -> bool:
         """As `each` if every one of these takes it; False, and nothing changed, if one does not."""
         if self.each_at_once[event] and bulk.is_wide(slots):
-            runs = bulk.columns.fire(self._view(), slots, event)  # type: ignore[union-attr]
-            if runs is not None:
-                self._follow_runs(slots, runs)
-            return runs is not None
+            return self._fire_wide(slots, event)
         if not self.takes(slots, event):
             return False
         self.each(slots, event)
@@ -138,11 +136,8 @@ class Port:
             for slot in slots:
                 self.signal(slot, event)
             return
-        if len(slots) >= bulk.WIDE and bulk.is_wide(slots):
-            runs = bulk.columns.fire(self._view(), slots, event)  # type: ignore[union-attr]
-            if runs is not None:
-                self._follow_runs(slots, runs)
-                return
+        if len(slots) >= bulk.WIDE and bulk.is_wide(slots) and self._fire_wide(slots, event):
+            return
         arcs = self.table.each(slots, event)  # where one of many refuses, too: the loop says which
         if arcs and arcs.count(arcs[0]) == len(slots):
             self._follow(slots, arcs[0])
@@ -150,6 +145,17 @@ class Port:
         self._follow_runs(slots, [(arc, sum(1 for _ in run)) for arc, run in groupby(arcs)])
         if len(arcs) < len(slots):
             self.signal(slots[len(arcs)], event)
+
+    def _fire_wide(self, slots: Sequence[int], event: int) -> bool:
+        """Fire by columns, and what follows; False, and nothing changed, if one of them refuses."""
+        runs = bulk.columns.fire(self._view(), slots, event)  # type: ignore[union-attr]
+        if runs is None:
+            return False
+        if len(runs) == 1:
+            self._follow(slots, runs[0][0])
+        else:
+            self._follow_runs(slots, runs)
+        return True
 
     def _follow_runs(self, slots: Sequence[int], runs: Sequence[tuple[int, int]]) -> None:
         """So many of these, one run after the other, have gone the same arc."""
@@ -194,7 +200,9 @@ class BlockPort(Port):
     def __init__(self, name: str, books: Books) -> None:
         super().__init__(name, books)
         number = self.table.STATES.index
-        self.views = BlockViews(number("free"), number("cached"), (number("draining"), number("quarantined")))
+        self.views = BlockViews(
+            number("free"), number("active"), number("cached"), (number("draining"), number("quarantined"))
+        )
         bulk.look_for_numpy()
         if self.many is not None and bulk.columns is not None:
             self.view = self._view()
@@ -217,6 +225,29 @@ class BlockPort(Port):
         for step in self.plan[row]:
             step(slot)
         return True
+
+
+class ForeignPort(Port):
+    """Keeps the counts of the engine's own blocks in step, and since when each is held for us."""
+
+    __slots__ = ("held",)
+
+    def __init__(self, name: str, books: Books) -> None:
+        super().__init__(name, books)
+        self.held = self.table.STATES.index("held")
+        bulk.look_for_numpy()
+        if self.many is not None and bulk.columns is not None:
+            self.view = self._view()
+
+    def moved(self, slots: Sequence[int], before: int, after: int) -> None:
+        books, counts = self.books, self.books.pools[DEVICE].counts
+        counts[before] -= len(slots)
+        counts[after] += len(slots)
+        if after == self.held:
+            books.held_since.update(dict.fromkeys(slots, books.now))
+        elif before == self.held:
+            for block in slots:
+                del books.held_since[block]
 
 
 class PartPort(Port):

@@ -92,6 +92,8 @@ class Batch:
     epoch: int
     since: float
     """When the load began, in seconds."""
+    spaces: tuple[str, ...] = ()
+    """Line by line the key space, where there are groups; else that of all is the load's namespace."""
     parts: list[int] = field(default_factory=list)
     failures: list[KVError] = field(default_factory=list)
     """What its parts reported, over all attempts, for the verdict."""
@@ -111,6 +113,8 @@ class Load:
     """The place in the prefix of each line, over all batches."""
     total: int
     """How many blocks the prefix has, loaded or not."""
+    tokens: int
+    """The length of the hit."""
     deadline: float
     since: float
     """When it began, in seconds."""

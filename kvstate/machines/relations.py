@@ -11,6 +11,15 @@ from typing import Any
 
 from kvstate.machines import bulk
 from kvstate.machines.books import Books
+from kvstate.machines.foreign_acts import (
+    batch_foreign_dsts,
+    foreign_batches,
+    foreign_jobs,
+    foreign_parts,
+    job_foreign_srcs,
+    part_foreign_reads,
+    part_foreign_writes,
+)
 from kvstate.machines.keybook import NONE
 from kvstate.machines.messages import Kind
 from kvstate.machines.records import Batch, Job, Load, Part
@@ -26,12 +35,12 @@ Relation = Callable[[Books, Any], Sequence[int]]
 def part_reads(books: Books, part: Part) -> Sequence[int]:
     """The blocks that the part reads; a step reads a block once for each lease that left it to the step."""
     # What may stand there twice is a list: only arrays are looked at by columns, which would count it once.
-    return list(part.reads) if part.kind is Kind.STEP else part.reads
+    return list(part.reads) if part.kind is Kind.STEP else books.engine.of_tiers(part.reads)
 
 
 def part_writes(books: Books, part: Part) -> Sequence[int]:
     """The blocks that the part writes."""
-    return part.writes
+    return books.engine.of_tiers(part.writes)
 
 
 def part_adopted(books: Books, part: Part) -> Sequence[int]:
@@ -67,12 +76,12 @@ def _keys_of(books: Books, part: Part) -> Iterator[int]:
 
 def owner_srcs(books: Books, owner: Job | Batch) -> Sequence[int]:
     """The blocks that the job or batch holds to read from, last first: of a prefix the tail is to be evicted first."""
-    return owner.srcs[::-1]
+    return books.engine.of_tiers(bulk.backwards(owner.srcs))
 
 
 def owner_dsts(books: Books, owner: Job | Batch) -> Sequence[int]:
     """The blocks that the job or batch brings bytes to, until it has let go of them; last first, as above."""
-    return owner.dsts[::-1]
+    return books.engine.of_tiers(bulk.backwards(owner.dsts))
 
 
 def owner_flying(books: Books, owner: Job | Batch) -> Sequence[int]:
@@ -168,7 +177,7 @@ def block_key(books: Books, block: int) -> Sequence[int]:
 def blocks_key(books: Books, blocks: Sequence[int]) -> Sequence[int]:
     """The keys that name these blocks, in their order; a key names one block, so none stands there twice."""
     slots = bulk.gather(books.keys.block_key, blocks)
-    return slots if NONE not in slots else [slot for slot in slots if slot != NONE]
+    return bulk.run(slots) if NONE not in slots else [slot for slot in slots if slot != NONE]
 
 
 RELATIONS: dict[str, Relation] = {
@@ -195,6 +204,13 @@ RELATIONS: dict[str, Relation] = {
     "load_next": load_next,
     "key_block": key_block,
     "block_key": block_key,
+    "part_foreign_reads": part_foreign_reads,
+    "part_foreign_writes": part_foreign_writes,
+    "job_foreign_srcs": job_foreign_srcs,
+    "batch_foreign_dsts": batch_foreign_dsts,
+    "foreign_parts": foreign_parts,
+    "foreign_jobs": foreign_jobs,
+    "foreign_batches": foreign_batches,
 }
 """Every relation of `coupling.toml`, by its name there."""
 RELATIONS_OF_MANY: dict[str, Callable[[Books, Sequence[int]], Sequence[int]]] = {"block_key": blocks_key}

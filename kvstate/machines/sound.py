@@ -6,12 +6,13 @@ like a broken invariant and poison the ledger.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable
 from typing import Any
 
 from kvstate.errors import Code
 from kvstate.machines.messages import BlockRef, BlockRefs, Failure, Outcome, Report, Token
-from kvstate.machines.verdicts import Hit, Refusal
+from kvstate.machines.verdicts import Hit, Refusal, Span
 
 OUTCOMES = frozenset(Outcome)
 """The words that a report may say."""
@@ -57,6 +58,13 @@ def _bad_keys(what: str, keys: Any) -> Refusal | None:
     return Refusal(f"{wrong!r} is no key: a key is bytes, one at least")
 
 
+def _bad_lists(what: str, lists: Any) -> Refusal | None:
+    """A list of keys for each group."""
+    if not isinstance(lists, tuple | list):
+        return Refusal(f"{what} {_said(lists)} is no list of lists")
+    return next((bad for keys in lists if (bad := _bad_keys("keys", keys)) is not None), None)
+
+
 def _bad_refs(what: str, refs: Any) -> Refusal | None:
     """References are `BlockRef`, as the ledger gave them out."""
     if type(refs) is BlockRefs:
@@ -80,7 +88,7 @@ def _bad_hit(what: str, hit: Any) -> Refusal | None:
     """A hit is what a lookup gave, unchanged."""
     if type(hit) is not Hit:
         return Refusal(f"{hit!r} is no hit: give what the lookup gave")
-    if any(type(part) is not tuple for part in (hit.keys, hit.below, hit.pinned)):
+    if any(type(part) is not tuple for part in (hit.keys, hit.below, hit.pinned, hit.groups)):
         return Refusal("a part of the hit is no tuple: give what the lookup gave")
     if type(hit.blocks) not in (BlockRefs, tuple):
         return Refusal("the blocks of the hit are no references: give what the lookup gave")
@@ -88,8 +96,21 @@ def _bad_hit(what: str, hit: Any) -> Refusal | None:
         return Refusal("a number in the hit is none: give what the lookup gave")
     if hit.below and not 0 <= min(hit.below) <= max(hit.below) < min(len(hit.blocks), len(hit.keys)):
         return Refusal("the hit names places beyond its blocks: give what the lookup gave")
+    if not all(map(_is_span, hit.groups)):
+        return Refusal("a group of the hit is none: give what the lookup gave")
     refs = _bad_refs("blocks", hit.blocks)
     return _bad_keys("keys", hit.keys) if refs is None else refs
+
+
+def _is_span(span: Any) -> bool:
+    return type(span) is Span and type(span.lines) is tuple and {*map(type, (span.first, *span.lines))} == {int}
+
+
+def _bad_ids(what: str, ids: Any) -> Refusal | None:
+    """The numbers of device blocks."""
+    if not isinstance(ids, tuple | list | range) and not (isinstance(ids, array) and ids.typecode == "q"):
+        return Refusal(f"{what} {_said(ids)} is no list of numbers")
+    return next((bad for number in ids if (bad := _bad_number("block", number)) is not None), None)
 
 
 CHECKS: dict[str, Callable[[str, Any], Refusal | None]] = {
@@ -100,12 +121,15 @@ CHECKS: dict[str, Callable[[str, Any], Refusal | None]] = {
     "rank": _bad_number,
     "serial": _bad_number,
     "pool": _bad_number,
+    "group": lambda what, group: None if group is None else _bad_number(what, group),
     "copier": _bad_word,
     "namespace": _bad_namespace,
     "count": _bad_count,
     "keys": _bad_keys,
+    "lists": _bad_lists,
     "blocks": _bad_refs,
     "into": _bad_refs,
+    "ids": _bad_ids,
     "hit": _bad_hit,
     "deadline": _bad_time,
     "now": lambda _, now: _bad_time("time", now),
@@ -113,12 +137,15 @@ CHECKS: dict[str, Callable[[str, Any], Refusal | None]] = {
 """What an argument of this name has to be; `Ledger` uses one name for one thing."""
 
 QUICK: dict[str, type] = {
-    **dict.fromkeys(("lease", "number", "step", "rank", "serial", "pool"), int),
+    **dict.fromkeys(("lease", "number", "step", "rank", "serial", "pool", "count"), int),
     "blocks": BlockRefs,
     "into": BlockRefs,
     "copier": str,
 }
 """By argument: the type that says it all. An argument of it needs no further look."""
+
+LEAST = {"count": 0}
+"""By argument: from which number on it needs no further look; where none is given, from `-LARGEST` on."""
 
 
 def sound_report(report: Any) -> Report | None:

@@ -6,14 +6,16 @@ from array import array
 from collections.abc import Sequence
 
 from kvstate.errors import Code, properties_of
+from kvstate.machines.books import Pool
 from kvstate.machines.causes import STAGES
 from kvstate.machines.config import ENGINE
 from kvstate.machines.messages import NO_BLOCKS, NO_REFS, BlockRefs, Failure, Kind, Outcome, Report, Token
 from kvstate.machines.ports import InvariantError
 from kvstate.machines.records import Lease, Part
 from kvstate.machines.sound import sound_report
+from kvstate.machines.tables.block import BlockTable
 from kvstate.machines.tables.block import Event as B
-from kvstate.machines.tables.block import State as BS
+from kvstate.machines.tables.foreign import ForeignTable
 from kvstate.machines.tables.key import Event as K
 from kvstate.machines.tables.offload import Event as O
 from kvstate.machines.tables.part import Event as P
@@ -187,7 +189,7 @@ class Steps(Transfers):
         """What each pool holds, a sentence each."""
         return [
             f"{pool.config.name} holds "
-            + ", ".join(f"{count} {state.name.lower()}" for state, count in zip(BS, pool.counts, strict=True) if count)
+            + ", ".join(f"{count} {state}" for state, count in zip(_states(pool), pool.counts, strict=True) if count)
             for pool in self.books.pools
         ]
 
@@ -201,3 +203,7 @@ class Steps(Transfers):
             *(f"load {load} is {self.ports.load.state_of(slot)}" for load, slot in books.load_ids.items()),
             *(f"{part.kind} part {part.token.serial} is {self.ports.part.state_of(part.slot)}" for part in parts),
         ]
+
+
+def _states(pool: Pool) -> tuple[str, ...]:
+    return (ForeignTable if pool.config.foreign else BlockTable).STATES

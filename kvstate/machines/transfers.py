@@ -7,11 +7,13 @@ first row. So a refusal changes nothing, and nothing has to be undone.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 
 from kvstate.errors import Code
 from kvstate.machines import bulk
 from kvstate.machines.config import DEVICE, MAX_BATCHES
+from kvstate.machines.foreigns import Storable
+from kvstate.machines.groups import by_space
 from kvstate.machines.keybook import NONE
 from kvstate.machines.leases import Leases
 from kvstate.machines.messages import NO_BLOCKS, BlockRef, BlockRefs
@@ -30,15 +32,23 @@ class Transfers(Leases):
 
     # -- offload -------------------------------------------------------------------------------------------------------
 
-    def offload(self, lease: Lease, refs: BlockRefs, pool: int, deadline: float) -> Stored | Refusal:
+    def offload(
+        self,
+        lease: Lease,
+        refs: BlockRefs,
+        pool: int,
+        deadline: float,
+        given: Sequence[bytes] | None,
+        group: int | None,
+    ) -> Stored | Refusal:
         """Queue a job for what can be stored and finds room; refused if that is nothing."""
         books = self.books
         if lease.epoch != books.epoch:
             return Refusal(f"lease {lease.id} is from before the reset: it may finish, but not store")
-        dropped: list[Dropped] = []
-        keys = self._all_storable(refs, lease.namespace, pool)
-        if keys is None:
-            refs, keys, dropped = self._storable_ones(refs, lease.namespace, pool)
+        wanted, space = self._storable_as_asked(lease, refs, pool, given, group)
+        if isinstance(wanted, Refusal):
+            return wanted
+        refs, keys, dropped = wanted
         dsts = self._room(pool, len(refs))
         dropped += [Dropped(ref, f"no room in {books.pools[pool].config.name}") for ref in refs[len(dsts) :]]
         refs, keys = refs[: len(dsts)], keys[: len(dsts)]
@@ -46,42 +56,56 @@ class Transfers(Leases):
             return Refusal(
                 "nothing to store: " + ("; ".join(f"block {d.ref.block}: {d.reason}" for d in dropped) or "no blocks")
             )
-        job = self._accept(lease, refs, keys, dsts, pool, deadline)
+        job = self._accept(lease, refs, keys, dsts, pool, deadline, space)
         books.queue[job.id] = None
         self.start_jobs()
         return Stored(job.id, refs[:], tuple(dropped))  # a copy: the job goes on with its own
+
+    def _storable_as_asked(
+        self, lease: Lease, refs: BlockRefs, pool: int, given: Sequence[bytes] | None, group: int | None
+    ) -> tuple[Storable | Refusal, str]:
+        """What can be stored, under the given keys or those that name the blocks; and in which key space."""
+        space = lease.namespace
+        if self.books.engine.count:
+            of_group = self.space(lease, group)
+            if isinstance(of_group, Refusal):
+                return of_group, space
+            return self.storable_as(refs, given, of_group, pool), of_group
+        if given is not None or group is not None:
+            return Refusal("the ledger knows the keys of its device blocks, and their groups: leave these out"), space
+        keys = self._all_storable(refs, space, pool)
+        return self._storable_ones(refs, space, pool) if keys is None else (refs, keys, []), space
 
     def _all_storable(self, refs: BlockRefs, namespace: str, pool: int) -> tuple[bytes, ...] | None:
         """The keys under which these blocks can be stored; None unless all of them can, as `_storable` says of one."""
         books, blocks = self.books, refs.blocks
         if not books.all_current(refs) or not bulk.distinct(blocks) or not bulk.all_are(books.pool_of, blocks, DEVICE):
             return None
-        slots = bulk.gather(books.keys.block_key, blocks)
+        slots = bulk.run(bulk.gather(books.keys.block_key, blocks))
         space = books.keys.spaces.get((DEVICE, namespace))
-        if NONE in slots or set(map(books.keys.spaces_of.__getitem__, slots)) != {space}:
+        if NONE in slots or bulk.listed(books.keys.spaces_of, slots).count(space) < len(slots):
             return None
-        keys = tuple(map(books.keys.keys.__getitem__, slots))
+        keys = tuple(bulk.listed(books.keys.keys, slots))
         below = books.keys.index(pool, namespace)
         if not below.keys().isdisjoint(keys) or not self.ports.block.takes(blocks, B.STORE):
             return None
         return keys
 
-    def _storable_ones(
-        self, refs: BlockRefs, namespace: str, pool: int
-    ) -> tuple[BlockRefs, tuple[bytes, ...], list[Dropped]]:
+    def _storable_ones(self, refs: BlockRefs, namespace: str, pool: int) -> Storable:
         """Those of the blocks that can be stored, with their keys, and those that can't, with the reason."""
         wanted: dict[int, tuple[BlockRef, bytes]] = {}
         dropped: list[Dropped] = []
+        spaces = self.spaces(namespace)
         for ref in refs:
-            key = self._storable(ref, namespace, pool, wanted)
+            key = self._storable(ref, spaces, pool, wanted)
             if isinstance(key, str):
                 dropped.append(Dropped(ref, key))
             else:
                 wanted[ref.block] = (ref, key)
         return BlockRefs.of(ref for ref, _ in wanted.values()), tuple(key for _, key in wanted.values()), dropped
 
-    def _storable(self, ref: BlockRef, namespace: str, pool: int, wanted: Container[int]) -> bytes | str:
-        """The key under which the block can be stored, or the reason why it can't.
+    def _storable(self, ref: BlockRef, spaces: Container[str], pool: int, wanted: Container[int]) -> bytes | str:
+        """The key under which the block can be stored, or the reason why it can't. Of any group, if there are groups.
 
         The key comes from the ledger, never from the caller: bytes can't be stored under a name that is not theirs.
         """
@@ -97,7 +121,7 @@ class Transfers(Leases):
             return "no key names it"
         _, space, key = books.keys.name(slot)
         below = books.keys.find(pool, space, key)
-        if space != namespace:
+        if space not in spaces:
             return "it belongs to another namespace"
         if below != NONE and not self.ports.key.choose(below, K.BEGIN):
             return "stored already, or being stored"
@@ -115,11 +139,12 @@ class Transfers(Leases):
         return NO_BLOCKS if isinstance(got, Short) else got
 
     def _accept(
-        self, lease: Lease, refs: BlockRefs, keys: tuple[bytes, ...], dsts: array[int], pool: int, deadline: float
-    ) -> Job:
+        self, lease: Lease, refs: BlockRefs, keys: tuple[bytes, ...], dsts: array[int], pool: int, deadline: float,
+        space: str,
+    ) -> Job:  # fmt: skip
         """Write the job down. It writes its keys and holds its blocks from here on, though it may wait in the queue."""
         books, ports = self.books, self.ports
-        key_slots = books.keys.make(pool, lease.namespace, keys)
+        key_slots = self.key_slots(pool, space, refs, keys)
         job = Job(
             books.jobs.slot(parts=self.parts_of(len(refs))), books.next_id(), lease.id, pool, refs.blocks, dsts, refs,
             keys, key_slots, max(books.steps, default=0), deadline, books.now,
@@ -128,7 +153,7 @@ class Transfers(Leases):
         books.job_ids[job.id] = job.slot
         ports.key.each(key_slots, K.BEGIN)
         bulk.put(books.keys.writers, key_slots, job.id)
-        ports.block.each(refs.blocks, B.STORE)
+        self.take_hold(refs.blocks)
         ports.block.each(dsts, B.CLAIM)
         books.arm(deadline, "offload", "deadline", job.slot)
         return job
@@ -146,26 +171,31 @@ class Transfers(Leases):
     def load(self, lease: Lease, hit: Hit, into: BlockRefs, deadline: float) -> Started | Refusal:
         """Start a load of what lies below, into as many of these blocks as that takes, the first ones."""
         books = self.books
-        places = array("q", hit.below)
+        places = bulk.run(array("q", hit.below))
         srcs = BlockRefs.of(hit.blocks).at(places)
-        keys = tuple(map(hit.keys.__getitem__, places))
+        keys = tuple(bulk.listed(hit.keys, places))
         refused = self._unfit(lease, hit, srcs, keys, into)
         if refused is not None:
             return refused
         into = into[: len(places)]
+        spaces: tuple[str, ...] = ()
+        if books.config.groups:
+            order, spaces = self.load_order(lease, hit, places)
+            places, srcs, into = bulk.gather(places, order), srcs.at(order), into.at(order)
+            keys = tuple(bulk.listed(hit.keys, places))
         cuts = list(self._cuts(srcs.blocks))
         if len(cuts) > MAX_BATCHES + len(books.pools):
             return Refusal(f"the hit changes its tier so often that it makes {len(cuts)} batches; look up fewer keys")
         load = Load(
             books.loads.slot(batches=len(cuts)), books.next_id(), lease.id, lease.namespace, places, len(hit.blocks),
-            deadline, books.now,
+            hit.tokens, deadline, books.now,
         )  # fmt: skip
         books.loads.put(load.slot, load)
         books.load_ids[load.id] = load.slot
         lease.loads.append(load.slot)
         for index, lines in enumerate(cuts):
-            self._batch(lease, load, index, srcs[lines], into.blocks[lines], keys[lines])
-        self.ports.block.each(into.blocks, B.CLAIM)
+            self._batch(lease, load, index, srcs[lines], bulk.cut(into.blocks, lines), keys[lines], spaces[lines])
+        self.claim(into.blocks)
         books.arm(deadline, "load", "deadline", load.slot)
         books.arm(deadline + books.config.grace, "load", "lapse", load.slot)
         self.ports.load.signal(load.slot, L.START)
@@ -173,7 +203,7 @@ class Transfers(Leases):
 
     def _cuts(self, blocks: array[int]) -> Iterator[slice]:
         """The lines of each batch: so many at most, and all from one pool."""
-        size, start = max(self.books.config.batch_blocks, -(-len(blocks) // MAX_BATCHES)), 0
+        size, start = self.batch_size(len(blocks)), 0
         pools = bulk.gather(self.books.pool_of, blocks).tobytes()
         while start < len(pools):
             end = len(pools) - len(pools[start:].lstrip(pools[start : start + 1]))
@@ -194,7 +224,8 @@ class Transfers(Leases):
         if len(into) < len(hit.below):
             return Refusal(f"{len(hit.below)} blocks to load and {len(into)} to load them into")
         refused = self._unfit_srcs(lease, srcs, keys)
-        return self._unfit_dsts(lease, into[: len(hit.below)]) if refused is None else refused
+        refused = self._unfit_dsts(lease, into[: len(hit.below)]) if refused is None else refused
+        return self.unfit_groups(lease, hit) if refused is None else refused
 
     def _unfit_srcs(self, lease: Lease, srcs: BlockRefs, keys: tuple[bytes, ...]) -> Refusal | None:
         books, pins = self.books, lease.pins
@@ -204,8 +235,8 @@ class Transfers(Leases):
         if not books.all_current(srcs) or set(map(pins.get, srcs.blocks)) != {NONE}:
             gone = next(ref for ref in srcs if not books.current(ref) or pins.get(ref.block) != NONE)
             return Refusal(f"block {gone.block} gen {gone.generation} is not pinned for lease {lease.id} any more")
-        slots = bulk.gather(books.keys.block_key, srcs.blocks)
-        if NONE not in slots and tuple(map(books.keys.keys.__getitem__, slots)) == keys:
+        slots = bulk.run(bulk.gather(books.keys.block_key, srcs.blocks))
+        if NONE not in slots and tuple(bulk.listed(books.keys.keys, slots)) == keys:
             return None
         for block, slot, key in zip(srcs.blocks, slots, keys, strict=True):
             if slot != NONE and books.keys.keys[slot] != key:  # of one that was condemned meanwhile nothing is known
@@ -214,6 +245,8 @@ class Transfers(Leases):
 
     def _unfit_dsts(self, lease: Lease, into: BlockRefs) -> Refusal | None:
         port = self.ports.block
+        if self.books.engine.count:
+            return self.unfit_of_engine(into)
         stranger = self.books.stranger(lease, into)
         if stranger is not None:
             return Refusal(
@@ -228,19 +261,27 @@ class Transfers(Leases):
         return None
 
     def _batch(
-        self, lease: Lease, load: Load, index: int, srcs: BlockRefs, dsts: array[int], keys: tuple[bytes, ...]
-    ) -> None:
+        self, lease: Lease, load: Load, index: int, srcs: BlockRefs, dsts: array[int], keys: tuple[bytes, ...],
+        spaces: tuple[str, ...],
+    ) -> None:  # fmt: skip
         books = self.books
         batch = Batch(
             books.batches.slot(parts=self.parts_of(len(keys))), books.next_id(), load.slot, index,
-            books.pool_of[srcs.blocks[0]], srcs.blocks, dsts, srcs, keys, keys, lease.epoch, books.now,
+            books.pool_of[srcs.blocks[0]], srcs.blocks, dsts, srcs, keys, keys, lease.epoch, books.now, spaces,
         )  # fmt: skip
         books.batches.put(batch.slot, batch)
+        books.engine.fill(batch.slot, dsts)
         load.batches.append(batch.slot)
         load.live.append(batch.slot)
         lease.pins.update(dict.fromkeys(srcs.blocks, batch.slot))
         if lease.epoch != books.epoch:  # what it loads will not be published, so nobody is told to wait for it
             batch.awaited = ()
+            return
+        if spaces:
+            for name, lines in by_space(spaces).items():
+                space = books.loading.setdefault(name, {})
+                for line in lines:
+                    space.setdefault(keys[line], batch.slot)
             return
         loading = books.loading.setdefault(lease.namespace, {})
         if not loading or loading.keys().isdisjoint(keys):

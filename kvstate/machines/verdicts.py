@@ -25,6 +25,23 @@ class Ending(StrEnum):
     CANCELLED = "cancelled"
 
 
+class GroupVerdict(NamedTuple):
+    """What a load leaves of one KV group: its blocks from place `first` up to `blocks` hold what `tokens` needs."""
+
+    first: int
+    """What lies before this place is not needed: the window has passed it."""
+    blocks: int
+    """`tokens` in blocks of this group."""
+    kept: tuple[int, ...]
+    """Of the group's destination blocks those that the lease still owns, in token order."""
+    left: tuple[int, ...]
+    """Those that it has left."""
+    spare: tuple[int, ...]
+    """Of the kept ones those that were loaded and are of no use to this length. They are sealed and named, so they are
+    not to be written: release them, or look up again, which may find them part of another length. In a `foreign` pool
+    they are the engine's, who may give them the names that the ledger has not."""
+
+
 class LoadVerdict(NamedTuple):
     """Exactly one for each load (law L1). `tokens` counts from the start of the prefix, not of the load."""
 
@@ -34,13 +51,15 @@ class LoadVerdict(NamedTuple):
     """Proceed, recompute or aborted."""
     tokens: int
     blocks: int
-    """`tokens` in blocks."""
+    """`tokens` in blocks; where there are groups, of the first one."""
     kept: tuple[int, ...]
     """Destination blocks that the lease still owns: loaded ones, and open ones whose load is proved over."""
     left: tuple[int, ...]
     """Destination blocks that the lease has left, since a copy may still write them."""
     errors: tuple[KVError, ...]
     """Why, if it was to recompute: every failure, batch by batch, or what ended the wait; else empty."""
+    groups: tuple[GroupVerdict, ...] = ()
+    """By group, where the ledger has any; `tokens` is valid for all of them."""
 
 
 class JobVerdict(NamedTuple):
@@ -103,13 +122,22 @@ class Short(NamedTuple):
         return False
 
 
+class Span(NamedTuple):
+    """Where the blocks of one KV group stand in a hit."""
+
+    first: int
+    """The place of its first block; what lies before is not needed, and the engine sets its null block there."""
+    lines: tuple[int, ...]
+    """From `first` on, place by place: which of the hit's blocks it is."""
+
+
 @dataclass(frozen=True, slots=True)
 class Hit:
     """The longest prefix of `keys` that is cached, pinned for the lease. Falsy when it is empty or pending."""
 
     lease: int
     blocks: Sequence[BlockRef]
-    """Position by position, in whatever tier the bytes are."""
+    """Position by position, in whatever tier the bytes are; of several groups in token order, see `Span`."""
     keys: tuple[bytes, ...]
     below: tuple[int, ...]
     """The positions whose block is not on the device and has to be loaded."""
@@ -118,6 +146,8 @@ class Hit:
     """The blocks that this very lookup pinned; others the lease had before. What `unpin` gives back."""
     pending: bool = False
     """Some of it is being loaded by another; ask again (nothing is pinned)."""
+    groups: tuple[Span, ...] = ()
+    """By group, where the ledger has any: exactly what `tokens` needs of each."""
 
     def __bool__(self) -> bool:
         return bool(self.blocks) and not self.pending
@@ -127,6 +157,28 @@ class Grant(NamedTuple):
     """Blocks that the lease owns now, open for the engine to write."""
 
     blocks: BlockRefs
+
+    def __bool__(self) -> bool:
+        return True
+
+
+class Given(NamedTuple):
+    """What the engine has given to a request has begun another life; `refs` are the references to it, in its order."""
+
+    refs: BlockRefs
+    writing: tuple[int, ...]
+    """Of these, the blocks that a copy of an earlier life may still write. What is computed there is not safe before
+    that copy is over, and in this life it is never stored."""
+
+    def __bool__(self) -> bool:
+        return True
+
+
+class Freed(NamedTuple):
+    """What the engine has taken back."""
+
+    held: BlockRefs
+    """Of the given references those that it is asked to keep, each once: a copy still touches them. `Unhold` comes."""
 
     def __bool__(self) -> bool:
         return True

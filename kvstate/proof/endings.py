@@ -16,7 +16,8 @@ def all_stopped(spec: Spec) -> list[str]:
 
 
 def all_or_nothing(spec: Spec) -> list[str]:
-    """L5: an owner publishes only when each part of its last attempt, of both phases, has landed and none flies.
+    """L5: an owner publishes only when each part of its last attempt, of both phases, has landed and none flies, and
+    not before it has launched any.
 
     It publishes at all, only jobs and batches do, and all blocks of one are published by one effect, over one relation.
     Includes what L4 says, on which it rests.
@@ -64,6 +65,7 @@ def _whole(owners: Owners) -> list[str]:
             owed += [(f"publishes although a part of {effect} has not landed", z3.Implies(minted(owners.q), landed))
                      for effect, minted in world.minted.items()]  # fmt: skip
             owed += [("publishes while parts fly", world.flying == 0)]
+            owed += [("publishes before anything was launched", world.begun)]
         if owed:
             found += unproved(_step(owners, move, owed), before)
     return found if publishes else [*found, f"{owners.name}: publishes nothing"]

@@ -16,8 +16,8 @@ load comes back as an event at any time. An effect ends before the next begins, 
 that sends back to this owner, is a step of its own.
 
 The lemmas about attempts are searched: of all candidates that can be made from the data ("in this state, with this flag
-so, every part that this effect minted has landed", or "flies or has landed") those are kept that are inductive together
-(Houdini).
+so, every part that this effect minted has landed", or "flies or has landed", or "some effect has minted any") those are
+kept that are inductive together (Houdini).
 """
 
 from __future__ import annotations
@@ -52,6 +52,8 @@ class World:
     """The ghost's count of its parts that fly."""
     minted: dict[str, Of]
     """For each launching effect: is the part one of those that its latest firing made?"""
+    begun: Term
+    """Has any of them fired yet? Where none has, "all parts have landed" would be said of none."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,7 @@ class Owners:
             z3.Function("state", parts, z3.IntSort()),
             z3.Int("N_flying"),
             {effect: z3.Function(f"minted_{effect}", parts, z3.BoolSort()) for effect in self.launching},
+            z3.Bool("begun"),
         )
         self.ends = [state.name for state in self.owner.machine.states if state.home]
 
@@ -189,6 +192,7 @@ class Owners:
             state=lambda x: z3.If(fresh(x), launched.state, world.state(x)),
             flying=world.flying + z3.If(flies, world.owner.env["parts"], 0),
             minted={**world.minted, effect: fresh},
+            begun=z3.BoolVal(True),
         )
 
     def given_up(self, world: World, event: str) -> tuple[World, list[tuple[str, Term]]]:
@@ -210,7 +214,8 @@ class Owners:
     # The lemmas that are searched
 
     def claims(self, world: World, part: Term, states: Iterable[str]) -> dict[str, Term]:
-        """In a state, with a flag so, a part that some effect minted has landed, or flies or has landed."""
+        """In a state, with a flag so, a part that some effect minted has landed, or flies or has landed; or some has
+        been minted at all."""
         z3, env = self.z3, world.owner.env
         flags = [var.name for var in self.owner.machine.vars if var.type == "bool"]
         when = {"always": z3.BoolVal(True)}
@@ -220,6 +225,7 @@ class Owners:
                 z3.Implies(world.minted[effect](part), self.part.is_in(world.state(part), names))
             for effect, names in product(self.launching, ((LANDED,), (FLYING, LANDED)))
         }  # fmt: skip
+        fine["begun"] = world.begun
         found: dict[str, Term] = {}
         for state, (flag, holds) in product(states, when.items()):
             here = z3.And(world.owner.state == self.owner.number[state], holds)
@@ -235,14 +241,16 @@ class Owners:
             _always(state),
             z3.Int("N_flying'"),
             {effect: _always(flag) for effect, flag in flags.items()},
+            z3.Bool("begun'"),
         )
         by_hand = [*(term for _, term in self.lemmas(self.before)), *self.counting(self.before)]
         steps = []
         for move in (move for move in self.moves() if move.whole):
             equal = [state == move.after.state(self.q), then.owner.same(move.after.owner)]
+            equal += [then.begun == move.after.begun]
             equal += [flag == move.after.minted[effect](self.q) for effect, flag in flags.items()]
             steps.append([*move.given, *by_hand, *self.counting(move.after), *equal])
-        birth = [self.owner.born(then.owner), *(z3.Not(flag) for flag in flags.values())]
+        birth = [self.owner.born(then.owner), z3.Not(then.begun), *(z3.Not(flag) for flag in flags.values())]
         before = [self.claims(self.before, part, everywhere) for part in (self.p, self.q)]
         return houdini(before, self.claims(then, self.q, everywhere), [birth], steps)
 

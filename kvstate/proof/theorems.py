@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kvstate.proof.endings import all_or_nothing, all_stopped
+from kvstate.proof.foreign import lives_are_told_apart
 from kvstate.proof.holds import free_means_untouched, kept
 from kvstate.proof.identity import one_settlement, stale_changes_nothing
 from kvstate.proof.once import one_end
@@ -49,6 +50,8 @@ THEOREMS = (
     Theorem("counters", "L8", "A block's counters are the numbers of those that touch it; no part is refused.", kept),
     Theorem("free", "L3", "No part touches a free block and no job holds one; a touch keeps the life.",
             free_means_untouched),
+    Theorem("lives", "L3", "Whoever touches a life of an engine's block that is not its own is tainted; all count.",
+            lives_are_told_apart),
     Theorem("all_stopped", "L4", "What has ended has no part that flies, and no part is refused by it.", all_stopped),
     Theorem("all_or_nothing", "L5", "Bytes are published only if each part of the attempt landed.", all_or_nothing),
 )  # fmt: skip

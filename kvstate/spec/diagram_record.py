@@ -8,7 +8,7 @@ from pathlib import Path
 from kvstate.spec.diagram import DiagramError
 
 FORMAT = 2
-"""The format of records that is understood here; `kvstate.replay.record` writes it."""
+"""The format of records that is understood here; `kvstate.trace.record` writes it."""
 
 
 def read_counts(path: Path) -> dict[tuple[str, str, str], int]:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from kvstate.errors.registry import load_errors
 from kvstate.spec import spec_dir
 from kvstate.spec.loader import load_spec
 from kvstate.spec.model import Spec
+from kvstate.spec.properties import load_properties
 from kvstate.spec.reading import SpecErrors
 from kvstate.spec.site_lists import (
     MODULES,
@@ -60,7 +60,7 @@ def pages(root: Path) -> dict[str, str]:
         raise SiteError(f"there is no docs/index.md in {root}: the site is built in a checkout of the project")
     spec = load_spec(root / "spec")
     registry = load_errors(root / "spec" / "errors.toml")
-    laws = tomllib.loads((root / "spec" / "properties.toml").read_text(encoding="utf-8"))
+    laws = load_properties(root / "spec" / "properties.toml", root=root)
     documents = DOCUMENTS | {f"docs/{path.name}": path.name for path in sorted((root / "docs").glob("*.md"))}
     ids = {row.id for machine in spec.machines for row in machine.rows}
     ids |= {coupling.id for coupling in spec.couplings} | {act.id for act in spec.acts}

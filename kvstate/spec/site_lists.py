@@ -5,27 +5,48 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from kvstate.errors.registry import CodeEntry, Registry
+from kvstate.spec.properties import Properties, Property
 from kvstate.spec.site_words import Words, anchor, below, code, slug, table, target
 
 MODULES = {
     "kvstate.machines.ledger": "all requests and reports by name; here an embedder begins",
+    "kvstate.machines.allocator": "what an engine with an allocator of its own reports",
     "kvstate.machines.messages": "what goes down to workers and comes up from them",
     "kvstate.machines.verdicts": "what the scheduler is told, and what a request is answered",
     "kvstate.machines.config": "what a ledger is told at its birth",
+    "kvstate.machines.groups": "what a length needs of each KV group, and which length some blocks are enough for",
     "kvstate.machines.policy": "which cached block leaves first",
+    "kvstate.machines.adaptive": "eviction that lets go first of what was never asked for again",
+    "kvstate.machines.ranks": "what goes with a rank whose process has died",
+    "kvstate.runtime.kv": "what a serving engine embeds: ledger, engine and workers behind one object",
+    "kvstate.runtime.guarded": "the requests of that object, and who may make them",
+    "kvstate.runtime.answers": "what a turn of it brings, and what a shutdown leaves",
+    "kvstate.runtime.settings": "its settings, from code or from a file",
+    "kvstate.runtime.worker": "one rank's end in another process",
+    "kvstate.runtime.processes": "worker processes of ours",
     "kvstate.runtime.engine": "the loop between ledger and copiers",
     "kvstate.runtime.inbox": "the door between threads",
-    "kvstate.runtime.memory": "pools over the engine's own tensors",
+    "kvstate.runtime.memory": "pools of blocks, and the numbers of blocks through all of them",
+    "kvstate.runtime.tensors": "pools over the engine's own tensors",
+    "kvstate.runtime.pages": "host pools that a GPU copies from and to by itself",
+    "kvstate.runtime.seals": "what a pool remembers of each slot beside its bytes",
     "kvstate.runtime.clock": "real and virtual time",
     "kvstate.runtime.copy": "one copy, its seal and its check",
     "kvstate.runtime.copiers": "what a copier has to be",
     "kvstate.runtime.copiers.threads": "copies by threads",
+    "kvstate.runtime.copiers.cuda": "copies on streams of a GPU",
+    "kvstate.runtime.copiers.choice": "which copier runs, and why",
     "kvstate.runtime.copiers.hand": "copies that a test lands and reports by hand",
+    "kvstate.runtime.tiers.folder": "objects as files, whole or absent whenever their writer dies",
+    "kvstate.runtime.tiers.sealed": "what an object says of itself, and how that is checked",
+    "kvstate.runtime.tiers.survey": "what a folder of objects holds when it is opened",
+    "kvstate.trace.record": "a run written down, line by line",
+    "kvstate.trace.ring": "the end of a run, kept in memory for the day when something breaks",
     "kvstate.errors": "codes, errors as values, translations",
     "kvstate.codec": "effects and reports as bytes",
+    "kvstate.wire": "messages between a scheduler and its workers",
     "kvstate.testing": "text scenarios and the conformance kit, for tests of one's own",
     "kvstate.testing.adapter": "what an engine answers so that the kit can drive it",
     "kvstate.testing.suite": "the kit as a class of tests",
@@ -120,37 +141,37 @@ def _code(entry: CodeEntry, registry: Registry, words: Words, page: str) -> str:
     return "\n".join([*lines, "", words.link(entry.doc, page).strip()])
 
 
-def properties_page(data: Mapping[str, Any], words: Words) -> str:
-    """The laws, the properties under each with what checks it, and what is assumed. `data` is the file as read."""
+def properties_page(data: Properties, words: Words) -> str:
+    """The laws, the properties under each with what checks it, and what is assumed."""
     page = "properties.md"
     parts = [
         "# Properties: what is promised, and who looks",
         f"Made from {words.file('spec/properties.toml', page)}. {_PROPERTIES}",
     ]
-    for law in data["law"]:
-        rows = [_property(each, words, page) for each in data["property"] if each["law"] == law["name"]]
+    for law in data.laws:
+        rows = [_property(each, words, page) for each in data.properties if each.law == law.name]
         parts += [
-            f"({anchor(law['name'])})=\n## {law['name']}: {law['title']}",
-            words.link(law["sentence"], page).strip(),
+            f"({anchor(law.name)})=\n## {law.name}: {law.title}",
+            words.link(law.sentence, page).strip(),
             below("kv-properties", table("property | kind | sentence | checked by", rows)),
         ]
     assumed = [
-        (target(each["name"], code(each["name"])), each["of"], words.link(each["sentence"], page))
-        for each in data["assumption"]
+        (target(each.name, code(each.name)), each.of, words.link(each.sentence, page)) for each in data.assumptions
     ]
     parts += ["## Assumptions", _ASSUMPTIONS, table("assumption | of | sentence", assumed)]
     return "\n\n".join(parts) + "\n"
 
 
-def _property(each: Mapping[str, Any], words: Words, page: str) -> tuple[str, ...]:
-    checks = ", ".join(words.link(code(check), page) for check in each["checked_by"])
+def _property(each: Property, words: Words, page: str) -> tuple[str, ...]:
+    checks = ", ".join(words.link(code(check), page) for check in each.checked_by)
     said = f"Checked by {checks}." if checks else "Nothing checks it yet."
-    return target(each["name"]), each["kind"], words.link(each["sentence"], page), said
+    return target(each.name), each.kind, words.link(each.sentence, page), said
 
 
-def names_of(registry: Registry, data: Mapping[str, Any]) -> frozenset[str]:
+def names_of(registry: Registry, data: Properties) -> frozenset[str]:
     """All names on these pages that have an anchor."""
-    listed = {each["name"] for kind in ("law", "property", "assumption") for each in data[kind]}
+    listed = {law.name for law in data.laws} | {each.name for each in data.properties}
+    listed |= {each.name for each in data.assumptions}
     return frozenset(listed | {each.name for each in registry.codes})
 
 

@@ -12,6 +12,8 @@ from typing import Any
 from kvstate.errors import Code
 from kvstate.machines.audit import audit
 from kvstate.machines.messages import Failure, Report, Token
+from kvstate.machines.ranks import rank_lost
+from kvstate.machines.verdicts import Refusal
 from kvstate.testing.commands import Words, command
 from kvstate.testing.names import Mistake
 from kvstate.testing.stage import Play, Stage
@@ -74,6 +76,18 @@ def meddle(stage: Stage, words: Words) -> list[str]:
     play.ledger.books.column("block", counter)[block] = words.number(value)
     play.meddled = True
     return [f"{word} has {counter} {value}", *(f"an audit says: {play.names.text(law)}" for law in audit(play.ledger))]
+
+
+@command("lose RANK", fewest=1, most=1)
+def lose(stage: Stage, words: Words) -> list[str]:
+    """The process of a rank is gone, with its piece of every block and all of its copies; see `machines.ranks`."""
+    play = stage.play
+    rank = words.number(words.take())
+    lost = rank_lost(play.ledger, rank)
+    if isinstance(lost, Refusal):
+        return [play.refused(lost)]
+    play.physics.lose(rank)
+    return [f"leases aborted: {len(lost.leases)}, keys dropped: {lost.keys}, proved over: {lost.parts}"]
 
 
 @command("restart", most=0)

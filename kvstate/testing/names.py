@@ -94,15 +94,17 @@ class Names:
         return f"t{token.serial}" if own else f"t{token.serial} of incarnation {token.incarnation}"
 
     def key(self, space: str, key: bytes) -> str:
-        """`K1`, with its namespace where that is not the common one."""
+        """`K1`, with its namespace where that is not the common one. `slide:K1` where there are groups."""
         name = key.decode()
+        if self.books.config.groups:  # the key space begins with the group, which stands in the key's name already
+            space = space.partition("@")[2] or space
         return name if space in ("", COMMON) else f"{name} of {space}"
 
     def record(self, machine: str, uid: int) -> str:
         """A record by machine and uid, as long as it is on record."""
         books = self.books
         match machine:
-            case "block":
+            case "block" | "foreign":
                 return f"block {self.block(uid)}"
             case "part":
                 return f"part {self.token(books.parts[books.parts.uids.index(uid)].token)}"
@@ -173,6 +175,14 @@ class Names:
             if name == word:
                 return number
         raise Mistake(f"there is no job and no load {word}; jobs are j1, j2..., loads l1, l2...")
+
+    def find_group(self, word: str) -> int | None:
+        """The group that a key belongs to, `slide` for `slide:K1`; None where there are no groups."""
+        groups = [group.name for group in self.books.config.groups]
+        name, sign, _ = word.partition(":")
+        if not groups or (sign and name in groups):
+            return groups.index(name) if groups else None
+        raise Mistake(f"{word} says no group; write {groups[0]}:{word} (there are {', '.join(groups)})")
 
     def find_pool(self, word: str) -> int:
         """A pool by its name, as the ledger numbers it."""

@@ -10,7 +10,7 @@ Errors: a command that the world does not allow raises `Mistake`: a copy that ne
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -161,7 +161,7 @@ class Physics:
 
     def _same_tenants(self, word: str, flight: Flight) -> None:
         for block, tenant in flight.tenants.items():
-            if self.tenant(block) != tenant:
+            if self.tenant(block) != tenant and not self.from_engine(block):
                 does = "writes" if block in flight.work.dst and flight.work.kind != Kind.VERIFY else "reads"
                 self.broken.append(f"L3.no_reuse: {word} {does} {self.names.block(block)}, which was given to another")
 
@@ -173,6 +173,8 @@ class Physics:
         if content == NOTHING:
             flight.bad += (Failure(line, int(Code.BLOCK_NOT_FOUND), "fetch"),)
         elif work.kind == Kind.STORE and content.by and content.key != work.keys[line].decode():
+            if self.from_engine(src):
+                return f"{self.names.block(dst)} holds {shown(content)}, which is not {work.keys[line].decode()}"
             self.broken.append(f"L9.bytes: t{work.token.serial} files {content} as {work.keys[line].decode()}")
         before = "" if over == NOTHING else f" (was {shown(over)})"
         return f"{self.names.block(dst)} holds {shown(content)}{before}"
@@ -212,6 +214,12 @@ class Physics:
             if number <= serial and flight.work.kind != Kind.HOLD:
                 flight.over = True
 
+    def lose(self, rank: int) -> None:
+        """Nothing of this rank's is left, neither bytes nor copies."""
+        self.contents = {place: content for place, content in self.contents.items() if place[0] != rank}
+        for flight in self.flights.values():
+            flight.over = flight.over or (flight.work.rank == rank and flight.work.kind != Kind.HOLD)
+
     # -- steps ---------------------------------------------------------------------------------------------------------
 
     def land_step(self, number: int) -> list[str]:
@@ -223,7 +231,7 @@ class Physics:
             raise Mistake(f"step {number} has landed already")
         step.landed = True
         for block, tenant, content in step.writes:
-            if self.tenant(block) != tenant:
+            if self.tenant(block) != tenant and not self.from_engine(block):
                 name = self.names.block(block)
                 self.broken.append(f"L3.no_reuse: step {number} writes {name}, which was given to another")
             self.put(block, content)
@@ -238,10 +246,24 @@ class Physics:
         states = self.names.books.tables["block"].STATES
         for number, flight in self.flights.items():
             for block in () if flight.over else flight.tenants:
-                if states[self.names.books.block_state[block]] == "free":
+                if states[self.names.books.block_state[block]] == "free" and not self.from_engine(block):
                     found.append(f"L3.no_reuse: {self.names.block(block)} is free and t{number} is not over")
         for number, step in self.steps.items():
             for block, _, _ in step.writes:
-                if states[self.names.books.block_state[block]] == "free":
+                if states[self.names.books.block_state[block]] == "free" and not self.from_engine(block):
                     found.append(f"L3.no_reuse: {self.names.block(block)} is free and step {number} is under way")
-        return found
+        return found + list(self._misnamed())
+
+    # -- a device of the engine's own ----------------------------------------------------------------------------------
+
+    def from_engine(self, block: int) -> bool:
+        """Does the engine allocate it? Then the ledger can't keep another from having it, and a copy may go wrong."""
+        return block < self.names.books.engine.count
+
+    def _misnamed(self) -> Iterator[str]:
+        """But no key may name what came of it. (In other worlds it is seen when the copy lands.)"""
+        books = self.names.books
+        for slot, (_, space, key) in books.keys.names() if books.engine.count else ():
+            block, state = books.keys.blocks[slot], books.keys.table.STATES[books.keys.state[slot]]
+            if state in ("ready", "cooling") and not self.holds(block, space, key) and self.all_of(block) != "junk":
+                yield f"L9.bytes: {key.decode()} names {self.names.block(block)}, which holds {self.all_of(block)}"

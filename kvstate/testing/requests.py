@@ -5,9 +5,13 @@ Errors: each raises `Mistake` for words that name nothing, and for what no sched
 
 from __future__ import annotations
 
+from itertools import groupby
+
+from kvstate.machines.groups import lines_of
 from kvstate.machines.messages import Kind, Work
 from kvstate.machines.verdicts import Closed, Grant, Hit, Refusal, Short, Started, Stored
 from kvstate.testing.commands import Words, command
+from kvstate.testing.groups import passed
 from kvstate.testing.names import COMMON, Mistake
 from kvstate.testing.physics import Bytes, Step
 from kvstate.testing.stage import Line, Play, Stage
@@ -35,11 +39,13 @@ def open_(stage: Stage, words: Words) -> list[str]:
 
 @command("lookup REQUEST KEY...", fewest=2)
 def lookup(stage: Stage, words: Words) -> list[str]:
-    """Find and pin the longest prefix of the keys that is cached."""
+    """Find and pin the longest prefix of the keys that is cached; of a key with a group, `slide:K1`, in that group."""
     play = stage.play
     lease = play.names.find_lease(words.take())
-    keys = [word.encode() for word in words.rest()]
-    hit = play.ledger.lookup(lease, keys)
+    named = [(play.names.find_group(word), word.encode()) for word in words.rest()]
+    groups = range(len(play.ledger.config.groups))
+    lists = [[key for of, key in named if of == group] for group in groups]
+    hit = play.ledger.lookup_groups(lease, lists) if groups else play.ledger.lookup(lease, [key for _, key in named])
     if isinstance(hit, Refusal):
         return [play.refused(hit)]
     who = play.names.lease(lease)
@@ -51,7 +57,7 @@ def lookup(stage: Stage, words: Words) -> list[str]:
     found = ", ".join(f"{key.decode()} in {play.names.ref(ref)}" for key, ref in zip(hit.keys, hit.blocks, strict=True))
     below = " ".join(hit.keys[place].decode() for place in hit.below)
     return [
-        f"{who} hits {found}: {hit.tokens} tokens" + (f"; to load: {below}" if below else ""),
+        f"{who} hits {found}: {hit.tokens} tokens" + passed(play.names, hit) + (f"; to load: {below}" if below else ""),
         *play.found(lease, hit),
     ]
 
@@ -100,6 +106,8 @@ def compute(stage: Stage, words: Words) -> list[str]:
 
 def _may_write(play: Play, lease: int, block: int) -> bool:
     """An engine writes only where the ledger says that it may: in open blocks of the request."""
+    if block < play.ledger.books.engine.count:
+        return play.engine_gave.get(block) == lease
     held = play.ledger.books.leases.get(lease)
     return (
         held is not None
@@ -114,14 +122,17 @@ def seal(stage: Stage, words: Words) -> list[str]:
     play = stage.play
     lease = play.names.find_lease(words.take())
     pairs = words.pairs()
-    refs = [play.names.find_ref(name) for name, _ in pairs]
-    answer = play.ledger.seal(lease, refs, [key.encode() for _, key in pairs])
-    if isinstance(answer, Refusal):
-        return [play.refused(answer)]
-    return [
-        f"{play.names.ref(ref)} is published as {key}" if published else f"{play.names.ref(ref)} stays private"
-        for ref, (_, key), published in zip(refs, pairs, answer, strict=True)
-    ]
+    lines: list[str] = []
+    for group, listed in groupby(pairs, lambda pair: play.names.find_group(pair[1])):
+        refs, keys = zip(*((play.names.find_ref(name), key) for name, key in listed), strict=True)
+        answer = play.ledger.seal(lease, refs, [key.encode() for key in keys], group=group)
+        if isinstance(answer, Refusal):
+            return [*lines, play.refused(answer)]
+        lines += [
+            f"{play.names.ref(ref)} is published as {key}" if published else f"{play.names.ref(ref)} stays private"
+            for ref, key, published in zip(refs, keys, answer, strict=True)
+        ]
+    return lines
 
 
 @command("release REQUEST BLOCK...", fewest=2)
@@ -163,15 +174,21 @@ def preempt(stage: Stage, words: Words) -> list[str]:
 # -- copies ------------------------------------------------------------------------------------------------------------
 
 
-@command("offload REQUEST BLOCK... [to=POOL] [deadline=SECONDS]", options="to deadline", fewest=2)
+@command("offload REQUEST BLOCK[=KEY]... [to=POOL] [deadline=SECONDS]", options="to deadline", fewest=2)
 def offload(stage: Stage, words: Words) -> list[str]:
-    """Store these blocks one tier down, under the keys that name them; the deadline counts from now."""
+    """Store these blocks one tier down, under the keys that name them; the deadline counts from now.
+
+    No key names a block of a `foreign` device, so there each is given with its key.
+    """
     play = stage.play
     lease = play.names.find_lease(words.take())
-    refs = [play.names.find_ref(word) for word in words.rest()]
+    listed = [word.partition("=") for word in words.rest()]
+    refs = [play.names.find_ref(name) for name, _, _ in listed]
+    keys = [key.encode() for _, _, key in listed if key]
+    group = play.names.find_group(listed[0][2]) if keys else None
     pool = play.names.find_pool(words.options["to"]) if "to" in words.options else 1
     deadline = play.now + words.seconds(words.options["deadline"]) if "deadline" in words.options else None
-    answer = play.ledger.offload(lease, refs, pool=pool, deadline=deadline)
+    answer = play.ledger.offload(lease, refs, pool=pool, deadline=deadline, keys=keys or None, group=group)
     if not isinstance(answer, Stored):
         return [play.refused(answer)]
     dropped = [f"dropped {play.names.ref(line.ref)}: {line.reason}" for line in answer.dropped]
@@ -190,8 +207,10 @@ def load(stage: Stage, words: Words) -> list[str]:
     if not isinstance(answer, Started):
         return [play.refused(answer)]
     space = play.names.leases[lease].space
+    lines = lines_of(play.ledger.config.groups, hit.tokens)
     play.loading[answer.load] = [
-        Line(place, ref.block, space, hit.keys[place]) for place, ref in zip(hit.below, into, strict=False)
+        Line(lines[place] if lines else (0, place), ref.block, space, hit.keys[place])
+        for place, ref in zip(hit.below, into, strict=False)
     ]
     return [f"{play.names.load(answer.load)} is started, batches: {answer.batches}"]
 

@@ -25,6 +25,9 @@ Playing a file runs its commands on a real ledger and gives the text as it shoul
 checked: after every command the books are audited and the bytes looked at, so a broken law shows whatever the file says
 (a line `BROKEN ...`, and a problem of its own), as does a poisoned ledger that the file does not expect. The rows that
 the field `Rows` names must have fired.
+
+With KV groups (`ledger device=b7,b8 host=h3 groups=full:2,slide:1:3`: name, tokens in a block, and a window where there
+is one) every key says its group: `lookup r1 full:K1 slide:W1 slide:W2`.
 """
 
 from __future__ import annotations
@@ -38,7 +41,7 @@ from pathlib import Path
 
 from kvstate.machines.books import Tables
 from kvstate.machines.tables import TABLES
-from kvstate.testing import mishaps, requests, show, world  # noqa: F401  they register the commands
+from kvstate.testing import engine, mishaps, requests, show, world  # noqa: F401  they register the commands
 from kvstate.testing.commands import perform
 from kvstate.testing.names import Mistake
 from kvstate.testing.stage import Stage
@@ -143,9 +146,12 @@ def _block(lines: list[str], start: int, name: str, said: str) -> tuple[Block, i
     return Block(tuple(commands), tuple(lines[middle + 1 : end]), quiet, said), end
 
 
-def play(scenario: Scenario, *, machines: Tables = TABLES) -> Played:
-    """Run every command on a ledger over these machines; raises `ScenarioError` for a command that can't be played."""
-    stage = Stage(machines)
+def play(scenario: Scenario, *, machines: Tables = TABLES, stage: Stage | None = None) -> Played:
+    """Run every command on a ledger over these machines; raises `ScenarioError` for a command that can't be played.
+
+    A `stage` that nothing was played on yet takes the place of one over these machines.
+    """
+    stage = Stage(machines) if stage is None else stage
     problems: list[str] = []
     lines: list[str] = []
     last = 1

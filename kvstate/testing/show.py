@@ -29,13 +29,14 @@ def show(stage: Stage, words: Words) -> list[str]:
 
 
 def _block(play: Play, block: int) -> str:
-    books = play.ledger.books
+    books, ports = play.ledger.books, play.ledger.core.ports
+    port = ports.foreign if block < books.engine.count else ports.block
     counts = [
-        f", {var} {value}" if var != "published" else ", published"
-        for var in ("owners", "readers", "writers", "lost", "published")
-        if (value := books.column("block", var)[block])
+        f", {var}" if var in ("published", "stained") else f", {var} {value}"
+        for var in port.table.VARS
+        if var != "generation" and (value := books.column(port.name, var)[block])
     ]
-    return f"{play.names.ref(books.ref(block))} is {play.ledger.core.ports.block.state_of(block)}{''.join(counts)}"
+    return f"{play.names.ref(books.ref(block))} is {port.state_of(block)}{''.join(counts)}"
 
 
 def _blocks(play: Play) -> Iterator[str]:

@@ -10,8 +10,10 @@ from kvstate.machines.books import Tables
 from kvstate.machines.config import LedgerConfig
 from kvstate.machines.ledger import Ledger
 from kvstate.machines.messages import Work
+from kvstate.machines.policy import LRU
 from kvstate.machines.tables import TABLES
 from kvstate.machines.verdicts import Hit, LoadVerdict, Refusal, Verdict
+from kvstate.testing.groups import promised
 from kvstate.testing.names import Mistake, Names
 from kvstate.testing.physics import Physics
 from kvstate.testing.telling import Recorder, effect_line, verdict_lines
@@ -23,7 +25,8 @@ class Line(NamedTuple):
     `space` is the namespace of `key`.
     """
 
-    place: int
+    place: tuple[int, int]
+    """Its group (0 where there are none), and its place among the blocks of that."""
     block: int
     space: str
     key: bytes
@@ -33,7 +36,7 @@ class Play:
     """The ledger of a scenario and all that stands around it; made by the command `ledger`."""
 
     def __init__(self, config: LedgerConfig, blocks: list[str], tables: Tables, fired: Counter[str]) -> None:
-        self.ledger = Ledger(config, machines=tables)
+        self.ledger = Ledger(config, machines=tables, policy=LRU)  # a reader can tell by hand what it evicts
         self.names = Names(self.ledger.books, blocks)
         self.physics = Physics(self.names)
         self.recorder = Recorder(self.ledger, self.names, fired)
@@ -42,6 +45,8 @@ class Play:
         self.loading: dict[int, list[Line]] = {}
         self.complained: set[str] = set()
         """What has been said of broken laws; it is said once."""
+        self.engine_gave: dict[int, int] = {}
+        """Where the engine allocates by itself: the lease of the request that it gave each block to."""
         self.meddled = False
         """Did the scenario itself write into the books? Then an audit has nothing new to say."""
         self.now = 0.0
@@ -77,7 +82,7 @@ class Play:
         return [
             f"L5.proceed: {name} promises {line.key.decode()}, {self._in(line.block)}"
             for line in self.loading.pop(verdict.load, [])
-            if line.place < verdict.blocks and not self.physics.holds(line.block, line.space, line.key)
+            if promised(verdict, *line.place) and not self.physics.holds(line.block, line.space, line.key)
         ]
 
     def found(self, lease: int, hit: Hit) -> list[str]:

@@ -9,8 +9,9 @@ from typing import Any
 from kvstate.errors import KVError
 from kvstate.machines.books import Books
 from kvstate.machines.ledger import Ledger
-from kvstate.machines.messages import Cancel, Effect, Undo, Work
+from kvstate.machines.messages import Cancel, Effect, Hold, Undo, Unhold, Work
 from kvstate.machines.verdicts import JobVerdict, LoadVerdict, Settlement, Verdict
+from kvstate.testing.groups import length
 from kvstate.testing.names import Names
 
 SILENT = {"S01"}
@@ -57,6 +58,9 @@ class Recorder:
 
 def effect_line(names: Names, effect: Effect) -> str:
     """`send t1: fetch h3@0 -> b7@2 as K1`, as a worker would read it."""
+    if isinstance(effect, Hold | Unhold):
+        asked = "keep" if isinstance(effect, Hold) else "done with"
+        return f"ask the engine: {asked} {names.block(effect.ref.block)}@{effect.ref.generation}"
     token = names.token(effect.token)
     if isinstance(effect, Cancel):
         return f"send {token}: cancel"
@@ -90,7 +94,7 @@ def verdict_lines(names: Names, verdict: Verdict) -> list[str]:
     if isinstance(verdict, LoadVerdict):
         blocks = f"{verdict.blocks} block{'' if verdict.blocks == 1 else 's'}"
         line = f"tell {names.load(verdict.load)} of {names.lease(verdict.lease)}: {verdict.ending.value}"
-        line += f", {verdict.tokens} tokens in {blocks}"
+        line += f", {length(names, verdict) if verdict.groups else f'{verdict.tokens} tokens in {blocks}'}"
         if verdict.kept:
             line += f"; kept {names.now(verdict.kept)}"
         if verdict.left:

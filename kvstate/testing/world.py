@@ -5,14 +5,14 @@ Errors: each raises `Mistake` for words that name nothing, and for what can't ha
 
 from __future__ import annotations
 
-from itertools import takewhile
-
 from kvstate.errors import Code, outcome_of, translate
 from kvstate.machines.config import ConfigError, LedgerConfig, PoolConfig
-from kvstate.machines.messages import Failure, Kind, Outcome, Report, Token
-from kvstate.machines.verdicts import Grant, Refusal, Short, Stored
+from kvstate.machines.messages import Failure, Kind, Report, Token
+from kvstate.machines.verdicts import Refusal
+from kvstate.testing import past  # noqa: F401  it registers a command
 from kvstate.testing.commands import Words, command
-from kvstate.testing.names import COMMON, Mistake
+from kvstate.testing.groups import read_groups, shown
+from kvstate.testing.names import Mistake
 from kvstate.testing.physics import JUNK, NOTHING, Bytes
 from kvstate.testing.stage import Play, Stage
 
@@ -38,14 +38,22 @@ COPIER = "cpu"
 # -- the beginning -----------------------------------------------------------------------------------------------------
 
 
-@command("ledger POOL=BLOCK,BLOCK... [durable] [unverified] [SETTING=NUMBER...]", options=" ".join(SETTINGS), fewest=1)
+@command(
+    "ledger POOL=BLOCK,BLOCK... [foreign] [durable] [unverified] [groups=NAME:TOKENS[:WINDOW],...] [SETTING=NUMBER...]",
+    options=" ".join((*SETTINGS, "groups")),
+    fewest=1,
+)
 def ledger(stage: Stage, words: Words) -> list[str]:
-    """A new ledger in a new world. The first pool is the device; lower tiers are verified when they are loaded from."""
+    """A new ledger in a new world. The first pool is the device; lower tiers are verified when they are loaded from.
+
+    `foreign`: the engine has an allocator of its own for the device. What it does is told with `engine`.
+    """
     settings: dict[str, float] = dict(CALM)
+    groups = read_groups(words.options.pop("groups", ""))
     for option, value in words.options.items():
         whole = SETTINGS[option] not in CALM
         settings[SETTINGS[option]] = words.number(value) if whole else words.seconds(value)
-    flags = [word for word in words.list if word in ("durable", "unverified")]
+    flags = [word for word in words.list if word in ("foreign", "durable", "unverified")]
     words.list = [word for word in words.list if word not in flags]
     pools: list[PoolConfig] = []
     blocks: list[str] = []
@@ -54,77 +62,22 @@ def ledger(stage: Stage, words: Words) -> list[str]:
         blocks += names
         lower = bool(pools)
         durable, verify = lower and "durable" in flags, lower and "unverified" not in flags
-        pools.append(PoolConfig(name, len(names), durable=durable, verify=verify, copier=COPIER))
+        foreign = not lower and "foreign" in flags
+        pools.append(PoolConfig(name, len(names), durable, verify, COPIER, foreign))
     twice = next((name for name in blocks if blocks.count(name) > 1), None)
     if twice is not None:
         raise Mistake(f"block {twice} is named twice")
     try:
-        config = LedgerConfig(tuple(pools), **settings)  # type: ignore[arg-type]  # whole where it must be, see above
+        config = LedgerConfig(tuple(pools), groups=groups, **settings)  # type: ignore[arg-type]  # see `whole`
     except ConfigError as error:
         raise Mistake(str(error)) from None
     stage.begin(config, blocks)
-    return ["ledger with " + "; ".join(_pools(pools, blocks))]
+    return ["ledger with " + "; ".join((*_pools(pools, blocks), *map(shown, groups)))]
 
 
 def _pools(pools: list[PoolConfig], blocks: list[str]) -> list[str]:
     left = iter(blocks)
     return [f"{pool.name} {' '.join(next(left) for _ in range(pool.blocks))}" for pool in pools]
-
-
-@command("given KEY... in POOL [space=TENANT]", options="space", fewest=3)
-def given(stage: Stage, words: Words) -> list[str]:
-    """Somebody has stored these keys there long ago. It is done with real offloads; nothing stays on the device."""
-    play, space = stage.play, words.options.get("space", COMMON)
-    fired = stage.fired.copy()
-    keys = list(takewhile(lambda word: word != "in", words.list))
-    words.list = words.list[len(keys) :]
-    words.keyword("in")
-    pool = play.names.find_pool(words.take())
-    lines = [_store_long_ago(play, key, space, pool) for key in keys]
-    _clear_the_device(play, space)
-    stage.fired.clear()
-    stage.fired.update(fired)
-    return lines
-
-
-def _clear_the_device(play: Play, space: str) -> None:
-    """Evict what is cached there, and give the blocks back so that the lowest number is handed out first again."""
-    lease = play.ledger.open(space)
-    short = play.ledger.allocate(lease, 10**9) if isinstance(lease, int) else None
-    if isinstance(lease, int) and isinstance(short, Short):
-        grant = play.ledger.allocate(lease, short.free)
-        play.ledger.release(lease, sorted(grant.blocks) if isinstance(grant, Grant) else [])
-        play.ledger.finish(lease)
-    play.harvest(rows=False)
-    for block in range(play.ledger.books.config.pools[0].blocks):
-        play.physics.put(block, NOTHING)
-
-
-def _store_long_ago(play: Play, key: str, space: str, pool: int) -> str:
-    lease = play.ledger.open(space)
-    grant = play.ledger.allocate(lease, 1) if isinstance(lease, int) else None
-    if not isinstance(lease, int) or not isinstance(grant, Grant):
-        raise Mistake(f"there is no room on the device to compute {key}; `given` belongs at the beginning")
-    life = play.names.opened(lease, "past", space)
-    play.physics.handed(ref.block for ref in grant.blocks)
-    play.physics.put(grant.blocks[0].block, Bytes(space, key, str(life.request)))
-    play.ledger.seal(lease, grant.blocks, [key.encode()])
-    stored = play.ledger.offload(lease, grant.blocks, pool=pool)
-    if not isinstance(stored, Stored):
-        raise Mistake(f"{key} can't be stored in {play.ledger.books.pools[pool].config.name}: {stored.reason}")
-    slot = next(part for part in play.ledger.books.parts.live() if part.writes)
-    where = play.names.block(slot.writes[0])
-    before = set(play.physics.flights)
-    for _ in (Kind.STORE, Kind.PERSIST):
-        play.harvest(rows=False)
-        for serial in [serial for serial in play.physics.flights if serial not in before]:
-            before.add(serial)
-            play.physics.land(f"t{serial}")
-            play.ledger.report(play.physics.say(f"t{serial}", Outcome.DONE, ()))
-    play.ledger.finish(lease)
-    play.harvest(rows=False)
-    del play.names.jobs[stored.job]
-    return f"{where} holds {key} by {life.request}"
 
 
 # -- what happens to bytes ---------------------------------------------------------------------------------------------

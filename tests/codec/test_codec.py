@@ -12,7 +12,20 @@ from hypothesis import strategies as st
 from kvstate import codec
 from kvstate.codec import CodecError, decode_effects, decode_reports, encode_effects, encode_reports
 from kvstate.errors import KVError, from_exception, translate
-from kvstate.machines.messages import Cancel, Effect, Failure, Kind, Outcome, Report, Token, Undo, Work
+from kvstate.machines.messages import (
+    BlockRef,
+    Cancel,
+    Effect,
+    Failure,
+    Hold,
+    Kind,
+    Outcome,
+    Report,
+    Token,
+    Undo,
+    Unhold,
+    Work,
+)
 from kvstate.machines.tables import SPEC_VERSION
 
 SENT_DOWN = [kind.value for kind in Kind if kind not in (Kind.STEP, Kind.HOLD)]
@@ -49,7 +62,9 @@ undos = st.lists(st.tuples(numbers, keys), min_size=1, max_size=20).flatmap(
         Undo, tokens, small, words, st.just(tuple(src for src, _ in lines)), st.just(tuple(key for _, key in lines))
     )
 )
-effects: st.SearchStrategy[Effect] = works() | st.builds(Cancel, tokens) | undos
+refs = st.builds(BlockRef, numbers, numbers)
+holds = st.builds(Hold, refs) | st.builds(Unhold, refs)
+effects: st.SearchStrategy[Effect] = works() | st.builds(Cancel, tokens) | undos | holds
 failures = st.builds(
     Failure,
     st.integers(-1, 2**31 - 1),
@@ -72,7 +87,7 @@ def test_effects_round_trip(sent: list[Effect]) -> None:
     got = decode_effects(encode_effects(sent))
     assert got == sent
     assert [type(one) for one in got] == [type(one) for one in sent]
-    assert all(type(one.token) is Token for one in got)
+    assert all(type(one.ref) is BlockRef if isinstance(one, Hold | Unhold) else type(one.token) is Token for one in got)
     assert decode_effects(encode_effects(got)) == got
 
 
@@ -110,6 +125,8 @@ def test_the_fields_are_those_of_the_messages() -> None:
         (Work, codec._Work),
         (Cancel, codec._Cancel),
         (Undo, codec._Undo),
+        (Hold, codec._Hold),
+        (Unhold, codec._Unhold),
         (Failure, codec._Failure),
         (Report, codec._Report),
     ]

@@ -18,14 +18,18 @@ class Pin(NamedTuple):
 
 
 PINS = {
-    "batch": Pin(4514, 22464, 21),
+    "batch": Pin(4547, 22551, 21),
     "job": Pin(1476, 8163, 14),
-    "store-load": Pin(1963, 9243, 21),
-    "shared": Pin(2996, 13635, 19),
+    "store-load": Pin(1967, 9253, 21),
+    "shared": Pin(3022, 13712, 19),
     "steps": Pin(1596, 7679, 26),
     "batches": Pin(2893, 11235, 19),
     "retries": Pin(1903, 10883, 19),
     "queue": Pin(1363, 6398, 16),
+    "groups": Pin(3486, 12365, 17),
+    "ranks": Pin(1697, 9873, 20),
+    "foreign": Pin(961, 4817, 15),
+    "foreign-load": Pin(2085, 7826, 19),
     "durable": Pin(1484, 12020, 14),
 }
 

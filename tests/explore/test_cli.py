@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from kvstate.cli import run
+from kvstate.spec.loader import load_spec
 from kvstate.testing.scenario import parse
 
 Captured = pytest.CaptureFixture[str]
@@ -23,17 +25,34 @@ def test_a_scope_to_its_end(capsys: Captured) -> None:
 def test_one_json_object(capsys: Captured) -> None:
     assert run(["explore", "--scope", "batch", "--scope", "job", "--max-states", "60", "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
-    assert set(data) == {"scopes", "rows", "never_fired", "violation"}
+    assert set(data) == {"spec", "scopes", "rows", "never_fired", "violation"}
+    assert data["spec"] == load_spec(check=False).version
     assert data["violation"] is None
     assert [scope["name"] for scope in data["scopes"]] == ["batch", "job"]
     assert not any(scope["finished"] for scope in data["scopes"])
+    assert all(scope["frontier"] > 0 and scope["depth"] > 2 and scope["states"] >= 60 for scope in data["scopes"])
+    assert [scope["prefix"] for scope in data["scopes"]] == [0, 0]
     assert data["rows"]["B01"] > 0
     assert "S06" in data["never_fired"]
 
 
-def test_a_search_that_was_stopped_says_which(capsys: Captured) -> None:
+def test_a_search_that_was_stopped_says_how_far_it_came(capsys: Captured) -> None:
     assert run(["explore", "--scope", "steps", "--max-states", "50", "--quiet"]) == 0
-    assert "PASSED: no law was broken; not searched to the end: steps." in capsys.readouterr().out
+    last = capsys.readouterr().out.splitlines()[-1]
+    told = re.fullmatch(
+        r"PASSED: no law was broken; not searched to the end: steps, to depth (\d+), (\d+) of (\d+) states not "
+        r"searched from\.", last
+    )  # fmt: skip
+    assert told, last
+    depth, frontier, states = map(int, told.groups())
+    assert depth > 2
+    assert 0 < frontier < states
+
+
+def test_a_file_that_can_not_be_written_is_one_sentence(capsys: Captured, tmp_path: Path) -> None:
+    out = tmp_path / "none" / "found.txt"
+    assert run(["explore", "--break", "timeout-frees", "--out", str(out), "--quiet"]) == 1
+    assert capsys.readouterr().err == f"kvstate: can't read or write {out}: No such file or directory\n"
 
 
 def test_a_broken_law_is_told_and_written(capsys: Captured, tmp_path: Path) -> None:

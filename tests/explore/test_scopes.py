@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from kvstate.explore.scopes import QUICK, SCOPES, SOAK
+from kvstate.explore.moves import System
+from kvstate.explore.scopes import LATE, QUICK, SCOPES, SOAK
 from kvstate.explore.search import explore
+from kvstate.explore.stage import Rules
+from kvstate.explore.tell import tell
 from tests.explore.pins import PINS, searched
+from tests.explore.test_breaks import rules, twice
 
 SMALL = ("durable", "queue", "steps")
 """Those that are searched while one works; the others take some seconds each."""
-NEVER = "B32 B38 B39 B53 B55 K08 A30 O17 O31 O44 O45 O70 O72 S03 S05 S06 X02 X03 X40 X52 X70 X71 X72"
+NEVER = "B32 B39 E02 E07 E23 E27 K08 A30 O17 O31 O44 O45 O70 O72 S03 S05 S06 X02 X03 X40 X52 X70 X71 X72"
 """Rows that fire in no quick scope."""
 
 
 def test_every_quick_scope_is_pinned() -> None:
     assert [scope.name for scope in QUICK] == list(PINS)
-    assert set(SCOPES) - set(PINS) == {SOAK.name}
+    assert set(SCOPES) - set(PINS) == {SOAK.name, LATE.name}
 
 
 @pytest.mark.parametrize(
@@ -47,3 +51,34 @@ def test_a_search_goes_no_deeper_than_it_is_told() -> None:
     found = explore(SCOPES["steps"], depth=4)
     assert found.depth == 4
     assert found.frontier > 0
+
+
+def test_a_prefix_is_made_of_moves_that_the_scope_allows() -> None:
+    system = System(LATE, Rules())
+    for move in LATE.prefix:
+        assert move in system.moves()
+        system.do(move)
+        system.look()
+    assert [run.lives for run in system.world.runs] == [1, 1]
+    assert system.world.contents[:2] == ["K1", "K2"], "what was loaded is in the device's blocks, and cached there"
+
+
+def test_a_search_behind_a_prefix_goes_on_from_there() -> None:
+    found = explore(LATE, depth=3)
+    assert found.broken is None
+    assert found.depth == 3
+    assert found.states > 10
+
+
+def test_what_a_prefix_breaks_is_told_with_its_moves() -> None:
+    """On the way, and behind it: the commands of a counterexample are those of the prefix, too."""
+    early = explore(LATE, twice("tell_settled"))
+    assert early.broken is not None
+    assert early.broken.moves == LATE.prefix[: len(early.broken.moves)]
+    late = explore(LATE, rules("publish-before-commit"), depth=6)
+    assert late.broken is not None
+    assert late.broken.moves[: len(LATE.prefix)] == LATE.prefix
+    assert len(late.broken.moves) > len(LATE.prefix)
+    told = tell(LATE, rules("publish-before-commit"), late.broken)
+    assert told.commands[0] == ("open r1",)
+    assert ("open r2",) in told.commands

@@ -15,6 +15,7 @@ from kvstate.explore.search import _Search
 from kvstate.explore.stage import Rules
 from kvstate.explore.world import JUNK, LawBroken, LoadOut
 from kvstate.machines.audit import audit
+from kvstate.machines.tables.foreign import State as F
 from kvstate.machines.verdicts import Ending, LoadVerdict, Settlement
 
 LOADING: tuple[Move, ...] = (("open", 0), ("go", 0), ("go", 0), ("go", 0))
@@ -124,6 +125,18 @@ def test_a_block_that_is_given_away_or_free_under_a_copy_is_seen() -> None:
     assert "is free, and t5 is not over" in seen(made.look)
 
 
+def test_a_destination_that_the_load_has_lost_is_seen() -> None:
+    made = system("foreign-load", ("open", 0), ("go", 0), ("go", 0), ("go", 0))
+    books, allocator = made.ledger.books, made.world.allocator
+    assert books.engine.filling
+    assert list(allocator.look(made.world, books)) == []
+    block = next(iter(books.engine.filling))
+    books.engine.state[block] = F.OWNED
+    assert list(allocator.look(made.world, books)) == [
+        f"L3.foreign_dst: block {block} is not the load's any more, and the batch goes on"
+    ]
+
+
 def test_a_step_that_is_not_over_counts_as_a_copy() -> None:
     made = system("steps", ("open", 0), ("go", 0), ("go", 0), ("go", 0))
     made.world.hand([0])
@@ -165,19 +178,19 @@ def test_a_load_that_no_timer_ends_is_seen() -> None:
 def test_a_clock_without_end_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     made = system("batch", *LOADING)
     monkeypatch.setattr(made, "do", lambda _: None)
-    assert seen(lambda: by_the_clock(made)).startswith("L11.by_clock: the clock fires without end")
+    assert seen(lambda: by_the_clock(made)).startswith("L7.clock: the clock fires without end")
 
 
 def test_what_no_fence_proves_over_keeps_it_from_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     made = system("batch", *LOADING)
     monkeypatch.setattr(made, "fence", lambda: None)
-    assert seen(lambda: comes_home(made)).startswith("L11.rest: fetch part 5 is lost")
+    assert seen(lambda: comes_home(made)).startswith("L11.home: fetch part 5 is lost")
 
 
 def test_a_block_that_is_not_idle_at_rest_is_seen() -> None:
     made = system("batch")
     made.ledger.books.pools[0].counts[0] -= 1
-    assert seen(lambda: at_rest(made)) == "L8.rest: at rest device has 1 idle blocks of 2"
+    assert seen(lambda: at_rest(made)) == "L11.home: at rest device has 1 idle blocks of 2"
 
 
 def test_a_late_report_that_does_something_is_seen() -> None:
@@ -195,7 +208,7 @@ def test_a_circle_of_hardware_and_clock_is_seen() -> None:
     assert search.found.finished
     search.onward = [[1], [2], [1]]
     search._no_endless_way()
-    assert getattr(search.found.broken, "law", "") == "L11.progress"
+    assert getattr(search.found.broken, "law", "") == "L11.no_circle"
 
 
 def test_a_word_that_is_no_operation_is_refused() -> None:

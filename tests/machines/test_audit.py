@@ -122,7 +122,7 @@ PLANTS: dict[str, tuple[Callable[[Rig], None], list[str]]] = {
         ["L8.balance: the free list of device has 2 entries, 1 blocks are free"],
     ),
     "evictable": (
-        do(lambda books: books.pools[1].evictable.taken([4])),
+        do(lambda books: books.pools[1].evictable.gone([4])),
         ["L8.balance: host may evict 0 blocks, 1 are cached"],
     ),
     "unpublished": (

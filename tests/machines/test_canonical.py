@@ -75,8 +75,8 @@ def swap_timers(books: Any) -> None:
 def turn(pool: Any) -> None:
     """What leaves first leaves last."""
     first = [next(pool.evictable.victims(1))[0]]
-    pool.evictable.taken(first)
-    pool.evictable.cached(first)
+    pool.evictable.hit(first)
+    pool.evictable.cached(first, 0)
 
 
 def loading(books: Any) -> Any:

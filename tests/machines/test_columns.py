@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 from array import array
 from collections.abc import Iterator
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
-from kvstate.machines import columns
+from kvstate.machines import bulk, columns
 from kvstate.machines.table import REFUSED, Table
 from kvstate.machines.tables import TABLES
 from kvstate.machines.tables.block import BlockTable
@@ -76,14 +76,18 @@ def test_each_refuses_what_no_row_was_made_for(name: str) -> None:
     table.extend(1)
     put = cast("dict[str, array[int]]", table.columns)
     for state in range(len(table.STATES)):
-        for counters in ({}, {"lost": 3}, {"lost": 3, "readers": 1}) if table.VARS else ({},):
+        odd: tuple[dict[str, int], ...] = ({}, {"lost": 3}, {"lost": 3, "readers": 1}, {"readers": -1})
+        for counters in odd if table.VARS else ({},):
             for event in range(len(table.EVENTS)):
                 table.renew(0)
                 put["state"][0] = state
                 for var, value in counters.items():
                     put[var][0] = value
                 other = table.copy()
-                assert table.each([0], event) == one_by_one(other, [0], event)
+                refused = table.choose(0, event) == REFUSED
+                arcs = table.each([0], event)
+                assert arcs == one_by_one(other, [0], event)
+                assert refused is (arcs == [])
                 assert records(table) == records(other)
     put["state"][0] = 250
     assert all(table.each([0], event) == [] for event in range(len(table.EVENTS)))
@@ -150,17 +154,29 @@ def test_if_one_refuses_nothing_has_changed(name: str) -> None:
             assert records(table) == before
 
 
-def test_a_range_is_taken_as_a_slice() -> None:
-    """The contiguous case: all of one state, two runs of states, and rows that differ."""
+@pytest.mark.parametrize("way", ["range", "up", "down"])
+def test_a_run_is_taken_as_a_slice(way: str) -> None:
+    """The contiguous case, up and down: all of one state, two runs of states, and rows that differ."""
+
+    def run(first: int, end: int) -> Any:
+        if way == "range":
+            return range(first, end)
+        slots = bulk.run(array("q", range(first, end)))
+        assert isinstance(slots, bulk.Run)
+        return slots if way == "up" else bulk.backwards(slots)
+
     one, other = BlockTable(), BlockTable()
     for table in (one, other):
         table.extend(40)
     view = columns.View(one)
-    for event, slots in ((B.RESERVE, range(40)), (B.SEAL, range(10, 30)), (B.STEP_HOLD, range(5, 35))):
+    for event, slots in ((B.RESERVE, run(0, 40)), (B.SEAL, run(10, 30)), (B.STEP_HOLD, run(5, 35))):
         assert expanded(columns.fire(view, slots, event)) == one_by_one(other, list(slots), event)
     for table in (one, other):
         assert table.fire(20, B.PUBLISH) >= 0
-    assert expanded(columns.fire(view, range(15, 25), B.RELEASE)) == one_by_one(other, list(range(15, 25)), B.RELEASE)
+    slots = run(15, 25)
+    assert columns.taken(view, slots, B.RELEASE)
+    assert not columns.taken(view, run(0, 40), B.SEAL)
+    assert expanded(columns.fire(view, slots, B.RELEASE)) == one_by_one(other, list(slots), B.RELEASE)
     assert records(one) == records(other)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kvstate.machines.config import ENGINE, MAX_BLOCKS, ConfigError, LedgerConfig, PoolConfig
+from kvstate.machines.config import ENGINE, MAX_BLOCKS, ConfigError, GroupConfig, LedgerConfig, PoolConfig
 from kvstate.machines.ledger import Ledger
 from tests.machines.rig import Rig
 
@@ -18,7 +18,7 @@ SECONDS = ("grace", "retry_delay", "cool_for", "pending_for", "offload_for", "st
 
 
 def test_every_field_is_checked_here() -> None:
-    assert {field.name for field in fields(LedgerConfig)} == {"pools", *COUNTS, *SECONDS}
+    assert {field.name for field in fields(LedgerConfig)} == {"pools", "groups", *COUNTS, *SECONDS}
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_pools_that_can_t_work(pools: tuple[PoolConfig, ...], sentence: str) -> 
 @pytest.mark.parametrize("value", [0, -1])
 def test_a_count_is_at_least_one(name: str, value: int) -> None:
     with pytest.raises(ConfigError, match=f"{name}: {value} is too small; it must be at least 1"):
-        LedgerConfig((DEVICE,), **{name: value})
+        LedgerConfig((DEVICE,), **{name: value})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", SECONDS)
@@ -96,3 +96,32 @@ def test_what_is_of_the_wrong_kind_is_refused_in_a_sentence(field: str, value: A
 def test_a_pool_has_a_whole_number_of_blocks(blocks: Any) -> None:
     with pytest.raises(ConfigError, match=r"device has .* blocks; give a whole number"):
         LedgerConfig((PoolConfig("device", blocks),))
+
+
+@pytest.mark.parametrize(
+    ("groups", "said"),
+    [
+        ([("", 1)], "groups: the name '' is empty, taken twice or has an @; give each group its own"),
+        ([("a@b", 1)], "groups: the name 'a@b' is empty, taken twice or has an @"),
+        ([("a", 1), ("a", 2)], "groups: the name 'a' is empty, taken twice or has an @"),
+        ([(7, 1)], "groups: the name 7 is empty, taken twice or has an @"),
+        ([("a", 0)], "groups: a has 0 tokens in a block; give a whole number, 1 at least"),
+        ([("a", 1.5)], "groups: a has 1.5 tokens in a block"),
+        ([("a", 1, "half")], "groups: a is 'half'; there are full, sliding, mla"),
+        ([("a", 1, "full", 4)], "groups: a is full and has a window; only a sliding group has one"),
+        ([("a", 1, "mla", 4)], "groups: a is mla and has a window; only a sliding group has one"),
+        ([("a", 1, "sliding")], "groups: a is sliding over None tokens; give a window of 1 token at least"),
+        ([("a", 1, "sliding", 0)], "groups: a is sliding over 0 tokens; give a window of 1 token at least"),
+        ([("a", 1, "sliding", True)], "groups: a is sliding over True tokens"),
+    ],
+)
+def test_groups_that_can_t_work(groups: list[tuple[Any, ...]], said: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        LedgerConfig((DEVICE,), groups=tuple(GroupConfig(*group) for group in groups))
+
+
+def test_what_are_no_groups() -> None:
+    with pytest.raises(ConfigError, match=r"groups: 7 is no GroupConfig; give a tuple of them"):
+        LedgerConfig((DEVICE,), groups=(7,))  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"groups: 'full' is no GroupConfig; give a tuple of them"):
+        LedgerConfig((DEVICE,), groups="full")  # type: ignore[arg-type]

@@ -16,11 +16,14 @@ from kvstate.machines.books import Books
 from kvstate.machines.cascade import ActRow, Cascade, Coupling, Port
 from kvstate.machines.config import LedgerConfig, PoolConfig
 from kvstate.machines.ledger import ACTS, COUPLINGS, Ledger
+from kvstate.machines.policy import LRU
 from kvstate.machines.ports import BlockPort
 from kvstate.spec import spec_dir
 
 FILE = tomllib.loads((spec_dir() / "coupling.toml").read_text(encoding="utf-8"))
 CONFIG = LedgerConfig(pools=(PoolConfig("device", 4), PoolConfig("host", 4)))
+FOREIGN = LedgerConfig(pools=(PoolConfig("device", 4, foreign=True), PoolConfig("host", 4)))
+"""Only there are the couplings of the engine's own blocks wired."""
 
 
 def test_every_relation_of_the_file_is_code_and_none_is_left_over() -> None:
@@ -99,7 +102,7 @@ class Recorder:
 def test_effects_run_in_the_order_of_the_row_and_of_the_file(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Acts that write a link before the couplings that follow it, acts that strike one after: order is meaning."""
     recorder = Recorder(monkeypatch)
-    books: Any = Books(CONFIG, tables.TABLES)
+    books: Any = Books(FOREIGN, tables.TABLES, LRU)
     for roster in (books.parts, books.jobs, books.batches, books.loads):
         roster.items.append(object())
     ports = Cascade(books)
@@ -110,6 +113,17 @@ def test_effects_run_in_the_order_of_the_row_and_of_the_file(name: str, monkeypa
         for step in port.plan[row]:
             step(0)
         assert recorder.log == [said for effect in effects for said in order[name, effect]], port.table.ROWS[row]
+
+
+def test_a_ledger_without_blocks_of_an_engine_never_looks_for_any(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = Recorder(monkeypatch)
+    books: Any = Books(CONFIG, tables.TABLES, LRU)
+    books.parts.items.append(object())
+    ports = Cascade(books)
+    ports.wire(COUPLINGS, ACTS, recorder.doer)
+    for step in ports.part.plan[ports.part.table.ROWS.index("P01")]:
+        step(0)
+    assert recorder.log == ["signals block.read_begin over part_reads", "signals block.write_begin over part_writes"]
 
 
 def test_every_effect_has_a_consequence() -> None:
@@ -126,8 +140,8 @@ SOUND = Coupling("C99", "key", "unnamed", "block", "unpublish", "key_block", Fal
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"machine": "kye"}, "C99 names 'kye', and there is no such machine; there are block, key, load, offload"),
-        ({"target": "blok"}, "C99 names 'blok', and there is no such machine; there are block, key"),
+        ({"machine": "kye"}, "C99 names 'kye', and there is no such machine; there are block, foreign, key, load"),
+        ({"target": "blok"}, "C99 names 'blok', and there is no such machine; there are block, foreign"),
         ({"event": "unpublsh"}, "C99 names 'unpublsh', and there is no such event of block; there are claim, commit"),
         ({"over": "key_blocks"}, "C99 names 'key_blocks', and there is no such relation; there are batch_bad_keys"),
     ],

@@ -183,7 +183,9 @@ def test_a_run_is_counted_row_by_row_and_state_by_state(block: Machine, counts: 
 def test_a_run_shows_in_the_couplings(spec: Spec, counts: Counts) -> None:
     one = couplings(spec, counts)
     happened = {line.id for line in one.lines if line.count}
-    assert happened == {"C01", "C02"}, "a part touched its blocks, and nothing else has an effect"
+    assert happened == {"C01", "C02", "C51", "C52"}, (
+        "a part touched its blocks, whosever, and nothing else has an effect"
+    )
     assert [box.name for box in one.boxes if box.seen] == ["part", "block"]
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from kvstate.machines.config import PoolConfig
 from kvstate.machines.messages import BlockRef
+from kvstate.machines.policy import LRU, Marks
 from kvstate.machines.verdicts import Closed, Hit, Short
 from tests.machines.rig import Rig, key, keys
 
@@ -274,7 +275,7 @@ def test_of_one_prompt_the_tail_is_evicted_first_and_of_two_the_older(make_rig: 
 
 def test_below_the_device_the_tail_is_evicted_first_too(make_rig: Callable[..., Rig]) -> None:
     """After the store that brought it, and again after a load that used it."""
-    rig = make_rig(device=6, host=3)
+    rig = make_rig(device=6, host=3, ledger={"policy": LRU})
     rig.below(1, 2, 3)
     pool = rig.books.pools[1]
     stored = [
@@ -295,16 +296,23 @@ def test_below_the_device_the_tail_is_evicted_first_too(make_rig: Callable[..., 
 class HighestFirst:
     """A policy of an embedder's own."""
 
-    def __init__(self, blocks: range) -> None:
-        self.range = blocks
+    def __init__(self, blocks: range, marks: Marks) -> None:
+        self.range, self.marks = blocks, marks
         self.blocks: set[int] = set()
 
-    def cached(self, blocks: Sequence[int]) -> None:
+    def cached(self, blocks: Sequence[int], turn: int) -> None:
         assert set(blocks) <= set(self.range), "only the blocks of its own pool"
         self.blocks.update(blocks)
 
-    def taken(self, blocks: Sequence[int]) -> None:
+    def hit(self, blocks: Sequence[int]) -> None:
         self.blocks.difference_update(blocks)
+
+    def gone(self, blocks: Sequence[int]) -> None:
+        assert len(self.marks(blocks)) == len(blocks)
+        self.blocks.difference_update(blocks)
+
+    def memory(self) -> None:
+        """The blocks are all."""
 
     def victims(self, wanted: int) -> Iterator[Sequence[int]]:
         return iter([sorted(self.blocks, reverse=True)])

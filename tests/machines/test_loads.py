@@ -376,7 +376,7 @@ def test_a_load_that_ends_early_is_told_at_once(make_rig: MakeRig, state: str, h
     assert [error.code for error in verdict.errors] == [Code.UNKNOWN if state == "retry_wait" else silent]
     assert verdict.errors[0].message
     flying = [work for work in works if work.token.serial in rig.books.tokens]
-    assert [effect.token for effect in rig.effects()] == [work.token for work in reversed(flying)], "all asked to stop"
+    assert rig.effects() == [Cancel(work.token) for work in reversed(flying)], "all asked to stop"
     rig.refuses(lambda: rig.ledger.cancel(load), f"load {load} is ending already")
     rig.finish_all_of(flying)
     assert rig.verdicts() == [Settlement(load)]

@@ -22,6 +22,7 @@ MakeRig = Callable[..., Rig]
 INPUTS: dict[str, Callable[[Ledger], object]] = {
     "open": lambda ledger: ledger.open("a"),
     "lookup": lambda ledger: ledger.lookup(1, keys(1)),
+    "lookup_groups": lambda ledger: ledger.lookup_groups(1, [keys(1)]),
     "unpin": lambda ledger: ledger.unpin(Hit(1, (), (), (), 0)),
     "allocate": lambda ledger: ledger.allocate(1, 0),
     "seal": lambda ledger: ledger.seal(1, [BlockRef(0, 0)], keys(1)),
@@ -36,6 +37,9 @@ INPUTS: dict[str, Callable[[Ledger], object]] = {
     "step_retired": lambda ledger: ledger.step_retired(1),
     "hold": lambda ledger: ledger.hold(1, [], deadline=1.0),
     "report": lambda ledger: ledger.report(Report(Token(1, 1), "done")),
+    "foreign_allocated": lambda ledger: ledger.foreign_allocated([0]),
+    "foreign_reused": lambda ledger: ledger.foreign_reused([0]),
+    "foreign_freed": lambda ledger: ledger.foreign_freed([]),
     "fenced": lambda ledger: ledger.fenced(0, "cpu", 1),
     "tick": lambda ledger: ledger.tick(1.0),
     "reset": lambda ledger: ledger.reset(),

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from kvstate.machines.config import PoolConfig
-from kvstate.machines.messages import BlockRef, Token
+from kvstate.machines.messages import BlockRef, Cancel, Token
 from kvstate.machines.verdicts import Hit, Short
 from tests.machines.rig import SPACE, Rig, keys
 
@@ -343,7 +343,7 @@ def test_draining_calls_every_job_off(rig: Rig) -> None:
     works = rig.works()
     rig.ledger.drain()
     assert [rig.job_state(job) for job in jobs] == ["cancelling"] * 2
-    assert [effect.token for effect in rig.effects()] == [work.token for work in works]
+    assert rig.effects() == [Cancel(work.token) for work in works]
     for work in works:
         rig.report(work, "cancelled")
     assert [(v.job, v.ending) for v in rig.verdicts()] == [(job, "cancelled") for job in jobs]  # type: ignore[union-attr]

@@ -93,7 +93,7 @@ MUTANTS: dict[str, dict[str, Mutant]] = {
     },
     "one_settlement": {
         "P09 leads back to flying": to("P09", "flying"),
-        "P08 tells the owner, then P09 does": effects("P09", "late", "ok"),
+        "P09 tells the owner once more": effects("P09", "late", "ok"),
         "P07 lets go": effects("P07", "let_go", "unproved"),
     },
     "stale": {
@@ -123,6 +123,18 @@ MUTANTS: dict[str, dict[str, Mutant]] = {
             spec, "B23", lambda machine, row: [replace(row, sets=(*row.sets, *machine.row("B20").sets[1:]))]
         ),
     },
+    "lives": {
+        "C44 deleted": without_coupling("C44"),
+        "C53 deleted": without_coupling("C53"),
+        "C59 is write_end": coupled("C59", "write_end"),
+        "E06 does not taint": effects("E06", "pull"),
+        "E04 leads outside": to("E04", "outside"),
+        "E21 deleted": without_row("E21"),
+        "E24 keeps the mark": without_set("E24", "lost"),
+        "C57 deleted": without_coupling("C57"),
+        "P14 does not mark": without_set("P14", "tainted"),
+        "P15 does not mark": without_set("P15", "tainted"),
+    },
     "all_stopped": {
         "C13 deleted": without_coupling("C13"),
         "O10 counts nothing": without_set("O10", "left"),
@@ -139,6 +151,7 @@ MUTANTS: dict[str, dict[str, Mutant]] = {
         "C15 is part_ok": coupled("C15", "part_ok"),
         "C26 is commit": coupled("C26", "commit"),
         "O11 publishes": effects("O11", "unhold", "persist", "commit_dst"),
+        "O01 publishes first": effects("O01", "commit_key", "launch"),
     },
 }
 """Theorem: what is done to the data, in words, and the spec that comes of it."""

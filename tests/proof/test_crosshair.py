@@ -20,6 +20,9 @@ CONFIRMED = {"tables.py": 7, "values.py": 10}
 """How many contracts each file has. They are counted here so that none goes unseen."""
 BIG = ("block_table", "offload_table", "transfer_table")
 """The contracts that take most of the time: they have a test of their own, each."""
+PAIRS = ("key", "load", "service")
+"""The machines whose table and reference are compared by `diffbehavior`, too; see `contracts/pairs.py`."""
+PAIR_OF = "tests.proof.contracts.pairs"
 PER_CONTRACT = "90"
 """Seconds after which CrossHair gives a contract up; then it is not confirmed, and that is a failure."""
 
@@ -67,10 +70,15 @@ def test_a_big_table_is_confirmed(name: str) -> None:
     assert confirmed(f"tests.proof.contracts.tables.{name}") == []
 
 
+def differs(table: str, data: str) -> subprocess.CompletedProcess[str]:
+    """CrossHair looks for numbers on which two functions do not do the same."""
+    return crosshair("diffbehavior", "--per_condition_timeout", PER_CONTRACT, table, data)
+
+
 @pytest.mark.proof
-def test_the_table_and_the_data_do_not_differ() -> None:
-    pairs = "tests.proof.contracts.pairs"
-    done = crosshair("diffbehavior", "--per_condition_timeout", "60", f"{pairs}.load_by_table", f"{pairs}.load_by_data")
+@pytest.mark.parametrize("machine", PAIRS)
+def test_the_table_and_the_data_do_not_differ(machine: str) -> None:
+    done = differs(f"{PAIR_OF}.{machine}_by_table", f"{PAIR_OF}.{machine}_by_data")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "No differences found." in done.stdout
     assert "All paths exhausted" in done.stdout
@@ -115,27 +123,57 @@ def test_the_gate_takes_nothing_else_for_a_confirmation(
     assert faults[-1].startswith("1 of 2 confirmed")
 
 
-@pytest.mark.proof
-def test_a_table_that_differs_from_the_data_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The contract of the load's table, with one number of the table changed: A11 fires one batch too late."""
-    text = (
-        "import re, inspect\n"
-        "from kvstate.machines.tables import load\n"
-        "source = inspect.getsource(load._fire_waiting_batch_committed)\n"
-        "assert source.count('+ 1 < batches') == 1\n"
-        "space = dict(vars(load))\n"
-        "exec(source.replace('+ 1 < batches', '< batches'), space)\n"
-        "fire = list(load.FIRE)\n"
-        "fire[fire.index(load._fire_waiting_batch_committed)] = space['_fire_waiting_batch_committed']\n"
-        "load.FIRE = tuple(fire)\n"
-        "from tests.proof.contracts.tables import LOAD, agrees\n"  # not what has a contract: it would be believed
-        "def broken(batches: int, committed: int, fallen: int) -> bool:\n"
-        '    """\n    post: _\n    """\n'
-        "    state, event = int(load.State.WAITING), int(load.Event.BATCH_COMMITTED)\n"
-        "    values = {'batches': batches, 'committed': committed, 'fallen': fallen, 'over': 0}\n"
-        "    return agrees(load, LOAD, state, event, values)\n"
-    )
-    (tmp_path / "planted.py").write_text(text, encoding="utf-8")
+PLANTED = """\
+import inspect
+from kvstate.machines.tables import load
+source = inspect.getsource(load._fire_waiting_batch_committed)
+assert source.count('+ 1 < batches') == 1
+space = dict(vars(load))
+exec(source.replace('+ 1 < batches', '< batches'), space)
+fire = list(load.FIRE)
+fire[fire.index(load._fire_waiting_batch_committed)] = space['_fire_waiting_batch_committed']
+load.FIRE = tuple(fire)
+STATE, EVENT = int(load.State.WAITING), int(load.Event.BATCH_COMMITTED)
+"""
+"""The load's table with one number of it changed: A11 fires one batch too late."""
+BROKEN_CONTRACT = """
+from tests.proof.contracts.tables import LOAD, agrees  # not what has a contract: it would be believed
+def broken(batches: int, committed: int, fallen: int) -> bool:
+    '''
+    post: _
+    '''
+    values = {'batches': batches, 'committed': committed, 'fallen': fallen, 'over': 0}
+    return agrees(load, LOAD, STATE, EVENT, values)
+"""
+BROKEN_PAIR = """
+from tests.proof.contracts.pairs import LOAD, Result, by_data, by_table
+def values(batches: int, committed: int) -> dict[str, int]:
+    return {'batches': batches, 'committed': committed, 'fallen': 0, 'over': 0}
+def table(batches: int, committed: int) -> Result:
+    return by_table(load, LOAD, STATE, EVENT, values(batches, committed))
+def data(batches: int, committed: int) -> Result:
+    return by_data(LOAD, STATE, EVENT, values(batches, committed))
+"""
+
+
+@pytest.fixture
+def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A module that CrossHair can import, to be written."""
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{ROOT}")
+    return tmp_path / "planted.py"
+
+
+@pytest.mark.proof
+def test_a_table_that_differs_from_the_data_is_seen(planted: Path) -> None:
+    planted.write_text(PLANTED + BROKEN_CONTRACT, encoding="utf-8")
     said = confirmed("planted.broken")
     assert any("error: false when calling broken" in line for line in said), said
+
+
+@pytest.mark.proof
+def test_a_difference_is_seen(planted: Path) -> None:
+    planted.write_text(PLANTED + BROKEN_PAIR, encoding="utf-8")
+    done = differs("planted.table", "planted.data")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "planted.table : returns" in done.stdout
+    assert "No differences found" not in done.stdout

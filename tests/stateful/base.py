@@ -7,15 +7,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from kvstate.errors import Code
-from kvstate.machines.config import LedgerConfig, PoolConfig
+from kvstate.machines.config import GroupConfig, LedgerConfig, PoolConfig
 from kvstate.machines.ledger import Ledger
 from kvstate.machines.messages import BlockRef, Effect, Failure, Report, Token, Work
 from kvstate.machines.verdicts import Hit, Verdict
 
 T = TypeVar("T")
+Place = Any
+"""Where a block stands in a prefix: a number; where there are groups, a group's number and a number."""
 
 
 class Content(NamedTuple):
@@ -107,14 +109,18 @@ class Request:
     epoch: int
     hit: Hit | None = None
     load: int | None = None
-    table: dict[int, BlockRef] = field(default_factory=dict)
+    table: dict[Place, BlockRef] = field(default_factory=dict)
     """Place in the prefix to block."""
     out: int = 0
     """The newest step that it is out on."""
 
-    def content(self, place: int) -> Content:
+    def key(self, place: Place) -> bytes:
+        """The key of this place of the prefix."""
+        return self.keys[place]
+
+    def content(self, place: Place) -> Content:
         """What its block at this place of the prefix is to hold."""
-        return Content(self.space, self.keys[place], self.epoch)
+        return Content(self.space, self.key(place), self.epoch)
 
 
 class Tier(NamedTuple):
@@ -141,6 +147,8 @@ class Scope:
     requests: int = 4
     max_jobs: int = 3
     step_for: float = 6.0
+    groups: tuple[GroupConfig, ...] = ()
+    """Where there are any, `longest` counts stretches of as many tokens as are whole blocks in each."""
 
     def config(self, incarnation: int = 1) -> LedgerConfig:
         pools = [PoolConfig("device", self.device)]
@@ -150,6 +158,7 @@ class Scope:
         ]
         return LedgerConfig(
             pools=tuple(pools),
+            groups=self.groups,
             ranks=self.ranks,
             attempts=self.attempts,
             part_blocks=self.part_blocks,

@@ -8,6 +8,7 @@ some more behind them before it gives up. Nothing that ships asks whether a faul
 from __future__ import annotations
 
 import sys
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -183,14 +184,15 @@ def a_dead_entry_is_evicted(mp: pytest.MonkeyPatch) -> None:
 
 @fault("What is taken out of the eviction order is still counted there.", "L8.balance", seed=14)
 def the_order_counts_the_dead(mp: pytest.MonkeyPatch) -> None:
-    taken = LRU.taken
+    hit = LRU.hit
 
     def forgetful(self: LRU, blocks: Sequence[int]) -> None:
         living = self.living
-        taken(self, blocks)
+        hit(self, blocks)
         self.living = max(living - len(blocks), living - 1)
 
-    mp.setattr(LRU, "taken", forgetful)
+    mp.setattr(LRU, "hit", forgetful)
+    mp.setattr(LRU, "gone", forgetful)
 
 
 @fault("A lease gives blocks back and is still written down as their holder.", "L8.recount", "L5.proceed", seed=11)
@@ -218,7 +220,7 @@ def strike_keeps_what_is_shared(mp: pytest.MonkeyPatch) -> None:
 def drop_leaves_the_key(mp: pytest.MonkeyPatch) -> None:
     drop = KeyBook.drop
 
-    def forgetful(self: KeyBook, slots: Sequence[int]) -> None:
+    def forgetful(self: KeyBook, slots: array[int]) -> None:
         kept = [(space.index, self.keys[slot], slot) for slot in slots if (space := self.spaces_of[slot]) is not None]
         drop(self, slots)
         for index, key, slot in kept:
@@ -231,7 +233,7 @@ def drop_leaves_the_key(mp: pytest.MonkeyPatch) -> None:
 def a_slot_of_a_key_for_two(mp: pytest.MonkeyPatch) -> None:
     drop = KeyBook.drop
 
-    def twice(self: KeyBook, slots: Sequence[int]) -> None:
+    def twice(self: KeyBook, slots: array[int]) -> None:
         drop(self, slots)
         self.free.extend(slots)
 
@@ -362,6 +364,19 @@ def any_incarnation_will_do(mp: pytest.MonkeyPatch) -> None:
         report(self, said._replace(token=Token(self.books.config.incarnation, said.token.serial)))
 
     mp.setattr(Steps, "report", confused)
+
+
+@fault("A report on a token that was never minted counts as a late one.", "L2.unknown", mix="faults", seed=0)
+def a_stranger_is_taken_for_late(mp: pytest.MonkeyPatch) -> None:
+    report = Steps.report
+
+    def lenient(self: Steps, said: Report) -> None:
+        unknown = self.books.unknown
+        report(self, said)
+        if self.books.unknown > unknown:
+            self.books.unknown, self.books.stale = unknown, self.books.stale + 1
+
+    mp.setattr(Steps, "report", lenient)
 
 
 @fault("Every key of a batch is condemned for one that was bad.", "L5.innocent", scope="two ranks", seed=119)

@@ -20,7 +20,7 @@ from kvstate.machines.tables.offload import State as O
 from kvstate.machines.tables.part import State as P
 from kvstate.machines.tables.transfer import State as X
 from kvstate.machines.verdicts import Ending, Hit, JobVerdict, LoadVerdict, Settlement
-from tests.stateful.base import Content, Flight, Junk, Poison
+from tests.stateful.base import Content, Flight, Junk, Place, Poison, Request
 from tests.stateful.blame import Blame
 from tests.stateful.copies import MOVING, Copies
 
@@ -387,19 +387,23 @@ class Laws(Copies):
         self.none_loading(verdict.load)
         assert request.hit is not None
         books = self.ledger.books
-        for place in request.hit.below:
-            if place < verdict.blocks:
-                ref = request.table[place]
-                wrong = self.holds(ref.block, request.content(place), set()) or self.not_its(request.lease, ref.block)
-                assert not wrong, f"L5.proceed: {wrong}"
-                assert books.current(ref), f"L5.proceed: {ref} is over"
-                junk = any(isinstance(self.found(rank, ref.block), Junk) for rank in range(self.scope.ranks))
-                assert not junk, f"L5.proceed: block {ref.block} holds junk"
-        beyond = [request.table[place].block for place in request.hit.below if place >= verdict.blocks][:1]
-        assert all(self.not_its(request.lease, block) for block in beyond), f"L5.proceed: {verdict} is too short"
+        for place in self.promised(request, verdict):
+            ref = request.table[place]
+            wrong = self.holds(ref.block, request.content(place), set()) or self.not_its(request.lease, ref.block)
+            assert not wrong, f"L5.proceed: {wrong}"
+            assert books.current(ref), f"L5.proceed: {ref} is over"
+            junk = any(isinstance(self.found(rank, ref.block), Junk) for rank in range(self.scope.ranks))
+            assert not junk, f"L5.proceed: block {ref.block} holds junk"
         for place, ref in list(request.table.items()):
             if ref.block in verdict.left:
                 del request.table[place]
+
+    def promised(self, request: Request, verdict: LoadVerdict) -> list[Place]:
+        """L5: the places of what was loaded, as far as the verdict says; and that it says enough."""
+        assert request.hit is not None
+        beyond = [request.table[place].block for place in request.hit.below if place >= verdict.blocks][:1]
+        assert all(self.not_its(request.lease, block) for block in beyond), f"L5.proceed: {verdict} is too short"
+        return [place for place in request.hit.below if place < verdict.blocks]
 
     def not_its(self, lease: int, block: int) -> str:
         books = self.ledger.books

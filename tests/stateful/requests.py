@@ -5,7 +5,7 @@ from __future__ import annotations
 from kvstate.machines.messages import BlockRef, Token, Work
 from kvstate.machines.tables.block import State as B
 from kvstate.machines.verdicts import Grant, Hit, Refusal, Short, Started, Stored
-from tests.stateful.base import Base, Content, Flight, Request
+from tests.stateful.base import Base, Flight, Place, Request
 
 HOLD = "hold"
 
@@ -17,14 +17,17 @@ class Requests(Base):
 
     def arrive(self) -> None:
         """A request; most have the front of one prefix, some another, or other keys in another namespace."""
-        if self.shutting:
-            self.closed = self.closed or bool(self.ledger.shut())
-            if self.closed:
-                self.begin_again()
+        self.begin_again_when_closed()
         start = self.dice.one((0, 0, 0, self.scope.keys // 2))
         length = 1 + self.dice.below(self.scope.longest)
         keys = [b"%016d" % place for place in range(start, min(start + length, self.scope.keys))]
         self.admit(self.dice.one(("a", "a", "a", "b")), keys)
+
+    def begin_again_when_closed(self) -> None:
+        if self.shutting:
+            self.closed = self.closed or bool(self.ledger.shut())
+            if self.closed:
+                self.begin_again()
 
     def admit(self, space: str, keys: list[bytes]) -> None:
         if len(self.requests) >= self.scope.requests:
@@ -34,7 +37,10 @@ class Requests(Base):
             assert self.shutting, lease
             return
         assert not self.shutting, "a ledger that is shutting down has opened a lease"
-        self.requests.append(Request(lease, space, keys, self.epoch))
+        self.requests.append(self.request(lease, space, keys))
+
+    def request(self, lease: int, space: str, keys: list[bytes]) -> Request:
+        return Request(lease, space, keys, self.epoch)
 
     def begin_again(self) -> None:
         """See `copies`."""
@@ -52,12 +58,13 @@ class Requests(Base):
         request = self.pick([r for r in self.requests if r.hit is None])
         if request is None:
             return
-        hit = self.ledger.lookup(request.lease, request.keys)
+        hit = self.look_up(request)
         assert isinstance(hit, Hit), hit
         if hit.pending:
             return
         self.look_at(hit)
-        grant = self.ledger.allocate(request.lease, len(request.keys) - len(hit.blocks) + len(hit.below))
+        places, missing = self.places_of(request, hit)
+        grant = self.ledger.allocate(request.lease, len(missing) + len(hit.below))
         if not isinstance(grant, Grant):
             assert isinstance(grant, Short), grant
             assert self.ledger.unpin(hit)
@@ -65,9 +72,9 @@ class Requests(Base):
         fresh = list(grant.blocks)
         into = [fresh.pop(0) for _ in hit.below]
         request.hit = hit
-        request.table = {place: ref for place, ref in enumerate(hit.blocks) if place not in hit.below}
-        request.table.update(zip(hit.below, into, strict=True))
-        request.table.update(zip(range(len(hit.blocks), len(request.keys)), fresh, strict=True))
+        request.table = {places[line]: ref for line, ref in enumerate(hit.blocks) if line not in hit.below}
+        request.table.update(zip((places[line] for line in hit.below), into, strict=True))
+        request.table.update(zip(missing, fresh, strict=True))
         if not hit.below:
             return
         deadline = self.now + self.dice.one((3.0, 3.0, 0.5, 8.0))
@@ -79,6 +86,13 @@ class Requests(Base):
         request.load = started.load
         self.loads[started.load] = deadline
 
+    def look_up(self, request: Request) -> Hit | Refusal:
+        return self.ledger.lookup(request.lease, request.keys)
+
+    def places_of(self, request: Request, hit: Hit) -> tuple[list[Place], list[Place]]:
+        """At which place each block of the hit stands, and the places behind it."""
+        return list(range(len(hit.blocks))), list(range(len(hit.blocks), len(request.keys)))
+
     def look_at(self, hit: Hit) -> None:
         """See `laws`."""
         raise NotImplementedError
@@ -88,10 +102,16 @@ class Requests(Base):
     def running(self) -> list[Request]:
         return [r for r in self.requests if r.hit is not None and r.load is None]
 
-    def open_blocks(self, request: Request) -> list[tuple[BlockRef, bytes]]:
-        """What the engine may write for this request, with the keys that go there."""
+    def open_places(self, request: Request) -> list[Place]:
+        """Where the engine may write for this request."""
         state = self.ledger.books.block_state
-        return [(ref, request.keys[at]) for at, ref in request.table.items() if state[ref.block] == B.OPEN]
+        return [at for at, ref in request.table.items() if state[ref.block] == B.OPEN]
+
+    def seal(self, request: Request, places: list[Place]) -> None:
+        """The blocks there are full, or a step that is out fills them."""
+        refs = [request.table[place] for place in places]
+        sealed = self.ledger.seal(request.lease, refs, [request.key(place) for place in places])
+        assert isinstance(sealed, tuple), sealed
 
     def compute(self) -> None:
         """Send a step down that writes the open blocks of a request, and seal them; sometimes not the last one yet."""
@@ -104,15 +124,15 @@ class Requests(Base):
         self.steps.append(self.step)
         for each in (request, *others):
             each.out = self.step
-        opened = self.open_blocks(request)
+        opened = self.open_places(request)
+        blocks = [request.table[place].block for place in opened]
         self.writes[self.step] = [
-            (ref.block, self.tenant[ref.block], Content(request.space, key, request.epoch)) for ref, key in opened
+            (block, self.tenant[block], request.content(place)) for place, block in zip(opened, blocks, strict=True)
         ]
         if len(opened) > 1 and self.dice.chance(20):
             opened.pop()
         if opened:
-            sealed = self.ledger.seal(request.lease, [ref for ref, _ in opened], [key for _, key in opened])
-            assert isinstance(sealed, tuple), sealed
+            self.seal(request, opened)
 
     def retire(self) -> None:
         """The oldest step, or some of them, have ended."""
@@ -200,12 +220,12 @@ class Requests(Base):
         first = own[0]
         wrong = self.dice.one([*others, BlockRef(first.block, first.generation + 1), BlockRef(10**6, 0)])
         before = self.ledger.canonical_hash()
-        keys = request.keys[:1] * (len(own) + 1)
+        keys = [request.key(next(iter(request.table)))] * (len(own) + 1)
         for refused in (
             self.ledger.release(request.lease, [*own, wrong]),
             self.ledger.hold(request.lease, [*own, wrong], deadline=self.now + 1.0),
-            self.ledger.seal(request.lease, [*own, wrong], keys),
-            self.ledger.seal(request.lease, [*own, first], keys),
+            self.ledger.seal(request.lease, [*own, wrong], keys, group=0 if self.scope.groups else None),
+            self.ledger.seal(request.lease, [*own, first], keys, group=0 if self.scope.groups else None),
         ):
             assert isinstance(refused, Refusal), f"L3.no_reuse: lease {request.lease} may touch {wrong}: {refused}"
         assert self.ledger.canonical_hash() == before, "L8.balance: what was refused has changed something"

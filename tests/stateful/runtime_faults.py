@@ -11,10 +11,11 @@ import pytest
 
 from kvstate.machines.messages import Cancel, Outcome, Report, Work
 from kvstate.replay.breaks import break_law
-from kvstate.runtime import copy
+from kvstate.runtime import copy, pieces
 from kvstate.runtime.copiers.threads import ThreadCopier
-from kvstate.runtime.engine import Dispatcher, Engine
-from kvstate.runtime.memory import Seals
+from kvstate.runtime.dispatcher import Dispatcher
+from kvstate.runtime.engine import Engine
+from kvstate.runtime.seals import Seals
 from tests.stateful.faults import Fault, Options, fault
 
 # -- the engine --------------------------------------------------------------------------------------------------------
@@ -70,15 +71,14 @@ def cancelled_and_handed_out(mp: pytest.MonkeyPatch) -> None:
        moves=tuple("warm arrive arrive arrive start start compute store start start fence".split()),
        seed=134)  # fmt: skip
 def a_fence_over_waiting_work(mp: pytest.MonkeyPatch) -> None:
-    fence = Engine.fence
+    fence = Dispatcher.fence
 
-    def careless(self: Engine, rank: int = 0) -> int:
-        waiting, self.dispatcher.waiting = self.dispatcher.waiting, []
-        ended = fence(self, rank)
-        self.dispatcher.waiting += waiting
-        return ended
+    def careless(self: Dispatcher) -> Iterator[tuple[str, int]]:
+        waiting, self.waiting = self.waiting, []
+        yield from fence(self)
+        self.waiting += waiting
 
-    mp.setattr(Engine, "fence", careless)
+    mp.setattr(Dispatcher, "fence", careless)
 
 
 @fault("The engine does not pass the time on.", "L1.verdict_once", "L11.home", "L7.clock", world="runtime",
@@ -112,22 +112,22 @@ def match_by_block(mp: pytest.MonkeyPatch) -> Options:
 
 @fault("A run of blocks lands one slot too far.", "L9.bytes", world="runtime", scope="parts", seed=0)
 def one_slot_too_far(mp: pytest.MonkeyPatch) -> None:
-    move = copy._move
+    move = pieces.move
 
-    def far(piece: copy.Piece) -> None:
+    def far(piece: pieces.Piece) -> None:
         at = piece.dst_at
         if isinstance(at, slice) and at.stop < piece.dst.count:
             piece = piece._replace(dst_at=slice(at.start + 1, at.stop + 1))
         move(piece)
 
-    mp.setattr(copy, "_move", far)
+    mp.setattr(pieces, "move", far)
 
 
 @fault("The last of adjacent blocks is not copied.", "L9.bytes", world="runtime", scope="parts", seed=13)
 def the_last_line_is_missing(mp: pytest.MonkeyPatch) -> None:
-    move = copy._move
+    move = pieces.move
 
-    def short(piece: copy.Piece) -> None:
+    def short(piece: pieces.Piece) -> None:
         src, dst = piece.src_at, piece.dst_at
         if isinstance(src, slice) and isinstance(dst, slice) and piece.length > 1:
             piece = piece._replace(
@@ -135,21 +135,21 @@ def the_last_line_is_missing(mp: pytest.MonkeyPatch) -> None:
             )
         move(piece)
 
-    mp.setattr(copy, "_move", short)
+    mp.setattr(pieces, "move", short)
 
 
 @fault(
     "Scattered blocks are gathered in the order of their numbers.", "L9.bytes", world="runtime", scope="parts", seed=11
 )
 def gathered_in_order(mp: pytest.MonkeyPatch) -> None:
-    gathered = copy._gathered
+    gathered = pieces._gathered
 
-    def ordered(*args: Any) -> Iterator[copy.Piece]:
+    def ordered(*args: Any) -> Iterator[pieces.Piece]:
         for piece in gathered(*args):
             at = piece.src_at
             yield piece if isinstance(at, slice) else piece._replace(src_at=sorted(at))
 
-    mp.setattr(copy, "_gathered", ordered)
+    mp.setattr(pieces, "_gathered", ordered)
 
 
 @fault("A check finds nothing wrong, ever.", "L9.bytes", world="runtime", scope="parts", seed=70)
@@ -159,8 +159,10 @@ def a_blind_check(mp: pytest.MonkeyPatch) -> None:
 
 @fault("A check compares keys and no bytes.", "L9.bytes", world="runtime", scope="parts", seed=54)
 def a_check_of_keys_alone(mp: pytest.MonkeyPatch) -> None:
-    bad_lines = copy._bad_lines
-    mp.setattr(copy, "_bad_lines", lambda piece, work, integrity: bad_lines(piece, work, copy.Integrity.OFF))
+    bad_lines = copy.bad_lines
+    mp.setattr(
+        copy, "bad_lines", lambda memory, work, lines, _, at: bad_lines(memory, work, lines, copy.Integrity.OFF, at)
+    )
 
 
 @fault("The seals of a part are written one slot off.", "L9.bytes", world="runtime", scope="parts", seed=8)
@@ -180,11 +182,11 @@ def seals_stay_open(mp: pytest.MonkeyPatch) -> None:
 def done_before_it_began(mp: pytest.MonkeyPatch) -> None:
     run = ThreadCopier._run
 
-    def hasty(self: ThreadCopier, job: Any) -> None:
-        if not job.dropped:
-            self._inbox.put(Report(job.work.token, Outcome.DONE))
+    def hasty(self: ThreadCopier, task: Any) -> None:
+        if not task.part.dropped:
+            self._inbox.put(Report(task.part.work.token, Outcome.DONE))
             sleep(0.002)
-        run(self, job)
+        run(self, task)
 
     mp.setattr(ThreadCopier, "_run", hasty)
 

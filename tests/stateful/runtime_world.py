@@ -17,12 +17,13 @@ import numpy.typing as npt
 
 from kvstate.machines.config import LedgerConfig
 from kvstate.machines.ledger import Ledger
-from kvstate.machines.messages import Effect, Kind, Report, Token, Work
+from kvstate.machines.messages import Effect, Kind, Report, Work
 from kvstate.machines.verdicts import Verdict
 from kvstate.replay.breaks import Broken, intact
 from kvstate.replay.content import describe, poison, stamp
 from kvstate.runtime.clock import VirtualClock
 from kvstate.runtime.copiers.hand import HandCopier
+from kvstate.runtime.dispatcher import Dispatcher
 from kvstate.runtime.engine import Engine
 from kvstate.runtime.inbox import Inbox
 from kvstate.runtime.memory import Memory, Pool
@@ -39,22 +40,22 @@ RUNTIME_SCOPES = {
         device=96, tiers=(Tier(128),), part_blocks=36, batch_blocks=40, keys=90, longest=88, requests=5, max_jobs=2
     ),
 }
-"""One rank, and pools that need no worker to persist: what an engine of one process drives."""
+"""One rank, and pools that need no worker to persist: what a process drives by itself. More ranks: `ranks_world`."""
 
 
 @lru_cache(maxsize=4096)
-def rendered(content: Bytes) -> npt.NDArray[np.uint8]:
-    """What a block with this content holds, byte for byte."""
+def rendered(content: Bytes, rank: int = 0) -> npt.NDArray[np.uint8]:
+    """What a block with this content holds on this rank, byte for byte."""
     if isinstance(content, Poison):
         return poison(content.block, content.life, BLOCK)
-    return stamp(name_of(content), BLOCK)
+    return stamp(name_of(content, rank), BLOCK)
 
 
-def name_of(content: Content | Junk) -> bytes:
-    """By which its words name it."""
+def name_of(content: Content | Junk, rank: int = 0) -> bytes:
+    """By which its words name it; each rank holds a piece of its own."""
     if isinstance(content, Junk):
-        return b"junk %d" % content.accident
-    return b"%s of %s in %d" % (content.key, content.space.encode(), content.epoch)
+        return b"junk %d on %d" % (content.accident, rank)
+    return b"%s of %s in %d on %d" % (content.key, content.space.encode(), content.epoch, rank)
 
 
 class RuntimeWorld(World):
@@ -85,33 +86,50 @@ class RuntimeWorld(World):
     def make_ledger(self, config: LedgerConfig) -> Ledger:
         """A process: memory, an inbox, a copier and an engine around a ledger."""
         ledger = super().make_ledger(config)
+        law = self.law or intact()
+        self.inbox, self.virtual = law.inbox(Inbox()), VirtualClock()
+        self.started = law.submit(lambda work: None)
+        self.serials: dict[int, int] = {}
+        """By the world's own number of a copy: that of its rank's copier."""
+        self.memories = [self.make_memory(config) for _ in range(config.ranks)]
+        self.copiers_of = [self.make_copier(rank) for rank in range(config.ranks)]
+        self.should = np.zeros((config.ranks, self.scope.total, BLOCK), np.uint8)
+        """What every block should hold, [ranks, blocks, bytes]."""
+        self.engine = Engine(ledger, [self.link(rank) for rank in range(config.ranks)], self.inbox, self.virtual)
+        for rank in range(config.ranks):
+            for block in range(self.scope.total):
+                self.write(rank, block, Poison(block, 0))
+        return ledger
+
+    @staticmethod
+    def make_memory(config: LedgerConfig) -> Memory:
         pools, base = [], 0
         for pool in config.pools:
             pools.append(Pool(pool.name, base, pool.blocks, BLOCK))
             base += pool.blocks
-        self.memory = Memory(pools)
-        self.should = np.zeros((base, BLOCK), np.uint8)
-        """What every block should hold, [blocks, bytes]."""
-        law = self.law or intact()
-        self.inbox, self.virtual = law.inbox(Inbox()), VirtualClock()
-        self.copier = HandCopier(self.memory, self.inbox)
-        self.serials: dict[int, int] = {}
-        """By the world's own number of a copy: the copier's."""
-        submit, started = self.copier.submit, law.submit(lambda work: None)
+        return Memory(pools)
+
+    def make_copier(self, rank: int) -> HandCopier:
+        copier = HandCopier(self.memories[rank], self.inbox)
+        submit, started = copier.submit, self.started
 
         def submitted(work: Work) -> None:
             started(work)
             submit(work)
 
-        self.copier.submit = submitted  # type: ignore[method-assign]
-        self.engine = Engine(ledger, {"cpu": self.copier}, self.inbox, self.virtual)
-        for block in range(base):
-            self.write(0, block, Poison(block, 0))
-        return ledger
+        copier.submit = submitted  # type: ignore[method-assign]
+        return copier
 
-    def at_copier(self, token: Token) -> int | None:
+    def link(self, rank: int) -> Dispatcher:
+        return Dispatcher({"cpu": self.copiers_of[rank]}, self.inbox)
+
+    def copier(self, work: Work) -> HandCopier:
+        """Whoever is given this work."""
+        return self.copiers_of[work.rank]
+
+    def at_copier(self, work: Work) -> int | None:
         """The copier's number of the newest copy under this token."""
-        numbers = [flight.serial for flight in self.copier.flights if flight.token == token]
+        numbers = [flight.serial for flight in self.copier(work).flights if flight.token == work.token]
         return numbers[-1] if numbers else None
 
     def took(self, effects: list[Effect]) -> None:
@@ -126,12 +144,12 @@ class RuntimeWorld(World):
         return self.given(flight)
 
     def given(self, flight: Flight) -> bool:
-        return flight.work.kind == HOLD or self.at_copier(flight.work.token) is not None
+        return flight.work.kind == HOLD or self.at_copier(flight.work) is not None
 
     def number(self, flight: Flight) -> int:
         """The copier's number of this copy."""
         if flight.hidden not in self.serials:
-            number = self.at_copier(flight.work.token)
+            number = self.at_copier(flight.work)
             assert number is not None, f"no copier has {flight.work}"
             self.serials[flight.hidden] = number
         return self.serials[flight.hidden]
@@ -150,25 +168,26 @@ class RuntimeWorld(World):
         """Nothing to do: the copier has refused, and the engine has said so."""
 
     def fail_to_submit(self) -> None:
-        self.copier.refuse = OSError(5, "the driver fails before it has begun")
+        rank = self.dice.below(self.scope.ranks) if self.scope.ranks > 1 else 0
+        self.copiers_of[rank].refuse = OSError(5, "the driver fails before it has begun")
 
     # -- bytes ---------------------------------------------------------------------------------------------------------
 
     def write(self, rank: int, block: int, content: Bytes) -> None:
         super().write(rank, block, content)
-        self.should[block] = rendered(content)
-        self.memory.bytes_of(block)[:] = self.should[block]
+        self.should[rank, block] = rendered(content, rank)
+        self.memories[rank].bytes_of(block)[:] = self.should[rank, block]
 
     def copy(self, flight: Flight, line: int) -> None:
         super().copy(flight, line)
-        dst = flight.work.dst[line]
-        self.should[dst] = rendered(self.bytes[0][dst])
+        dst, rank = flight.work.dst[line], flight.work.rank
+        self.should[rank, dst] = rendered(self.bytes[rank][dst], rank)
 
     def land_lines(self, flight: Flight, count: int) -> None:
         super().land_lines(flight, count)
         if flight.work.kind == HOLD:
             return
-        real = self.copier.land(self.number(flight), count)
+        real = self.copier(flight.work).land(self.number(flight), count)
         bad = tuple(failure.line for failure in real.failures)
         assert bad == flight.bad, f"L9.bytes: the check of {flight.work} found {real.failures}, bad are {flight.bad}"
 
@@ -177,18 +196,23 @@ class RuntimeWorld(World):
         self.compare()
 
     def compare(self) -> None:
-        """Every byte of every block is what it should be."""
-        for pool in self.memory.pools:
-            wrong = np.flatnonzero((pool.array != self.should[pool.base : pool.end]).any(axis=1))
-            if len(wrong):
-                slot = int(wrong[0])
-                block, known = pool.base + slot, [name_of(content) for content in self.contents()]
-                at = int(np.flatnonzero(pool.array[slot] != self.should[block])[0]) // 8 * 8
-                found = describe(pool.array[slot][at : at + 8].tobytes(), known)
-                raise AssertionError(f"L9.bytes: block {block} should hold {self.bytes[0][block]}, and has {found}")
+        """Every byte of every block is what it should be, on every rank."""
+        for rank, memory in enumerate(self.memories):
+            for pool in memory.pools:
+                should = self.should[rank, pool.base : pool.end]
+                wrong = np.flatnonzero((pool.array != should).any(axis=1))
+                if len(wrong):
+                    slot, block = int(wrong[0]), pool.base + int(wrong[0])
+                    at = int(np.flatnonzero(pool.array[slot] != should[slot])[0]) // 8 * 8
+                    found = describe(pool.array[slot][at : at + 8].tobytes(), self.names())
+                    held, where = self.bytes[rank][block], f" of rank {rank}" if len(self.memories) > 1 else ""
+                    raise AssertionError(f"L9.bytes: block {block}{where} should hold {held}, and has {found}")
 
-    def contents(self) -> set[Content]:
-        return {content for content in self.bytes[0] if isinstance(content, Content)}
+    def names(self) -> set[bytes]:
+        """Of all that is held, each as its rank has it."""
+        ranks = range(self.scope.ranks)
+        held = {content for rank in ranks for content in self.bytes[rank] if isinstance(content, Content)}
+        return {name_of(content, rank) for rank in ranks for content in held}
 
     # -- reports -------------------------------------------------------------------------------------------------------
 
@@ -198,9 +222,9 @@ class RuntimeWorld(World):
         elif (flight.over and not report.failures) or (
             flight.work.kind == Kind.VERIFY and flight.bad and {f.line for f in report.failures} == set(flight.bad)
         ):
-            self.copier.deliver(self.number(flight))
+            self.copier(flight.work).deliver(self.number(flight))
         else:
-            self.copier.deliver(self.number(flight), report.outcome, report.failures)
+            self.copier(flight.work).deliver(self.number(flight), report.outcome, report.failures)
         self.hear_all()
 
     def post(self, report: Report) -> None:
@@ -225,20 +249,27 @@ class RuntimeWorld(World):
 
     def lost(self, flight: Flight) -> None:
         super().lost(flight)
-        self.copier.lose(self.number(flight))
+        self.copier(flight.work).lose(self.number(flight))
 
     def kill(self, flight: Flight) -> None:
         super().kill(flight)
-        self.copier.flights[self.number(flight)].over = True
+        self.copier(flight.work).flights[self.number(flight)].over = True
 
     def fence_one(self, rank: int, copier: str) -> None:
-        """The engine finds out by itself up to where it may fence: the copier lands what it has."""
+        """The engine finds out by itself up to where it may fence. The copier lands all that it has: more than it
+        proves, where older work waits for its step. What it refused has been reported by then, and is heard.
+        """
         self.engine.pump()
+        self.hear_all()
+        for flight in [f for f in (*self.flights, *self.waiting) if f.work.rank == rank and f.work.kind != HOLD]:
+            if self.given(flight):
+                self.land_fully(flight)
         super().fence_one(rank, copier)
 
     def tell_fenced(self, rank: int, copier: str, serial: int) -> None:
         self.engine.fence(rank)
 
     def begin_again(self) -> None:
-        self.copier.kill()
+        for copier in self.copiers_of:
+            copier.kill()
         super().begin_again()

@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.stateful.base import SCOPES, Scope
+from tests.stateful.foreign_world import FOREIGN_SCOPES, ForeignWorld
+from tests.stateful.groups_world import GROUPS_SCOPES, GroupsWorld
+from tests.stateful.ranks_world import RANK_SCOPES, RanksWorld
 from tests.stateful.runtime_world import RUNTIME_SCOPES, RuntimeWorld
 from tests.stateful.threads_world import ThreadsWorld
 from tests.stateful.world import World
@@ -15,6 +18,10 @@ WORLDS: dict[str, tuple[type[World], dict[str, Scope]]] = {
     "ledger": (World, SCOPES),
     "runtime": (RuntimeWorld, RUNTIME_SCOPES),
     "threads": (ThreadsWorld, RUNTIME_SCOPES),
+    "groups": (GroupsWorld, GROUPS_SCOPES),
+    "foreign": (ForeignWorld, FOREIGN_SCOPES),
+    "ranks": (RanksWorld, RANK_SCOPES),
+    "ranks on threads": (ThreadsWorld, RANK_SCOPES),
 }
 
 
@@ -87,11 +94,11 @@ def shortest(kind: str, scope: str, failed: Failed, **options: Any) -> Failed:
 
 
 def first_failure(
-    kind: str, scope: str, mix: str, seeds: Sequence[int] | Iterable[int], **options: Any
+    kind: str, scope: str, mix: str, seeds: Sequence[int] | Iterable[int], named: str = "", **options: Any
 ) -> tuple[int, Failed] | None:
-    """The first of these seeds whose walk breaks a law."""
+    """The first of these seeds whose walk breaks a law, the one of that name if there is one."""
     for seed in seeds:
         failed = walked(kind, scope, mix, seed, **options)
-        if isinstance(failed, Failed):
+        if isinstance(failed, Failed) and named in ("", failed.law):
             return seed, failed
     return None

@@ -12,19 +12,23 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
 import pytest
 
 from kvstate import __version__
+from tests.stateful import groups_faults  # noqa: F401  it lists its own
 from tests.stateful.faults import FAULTS
 from tests.stateful.runtime_faults import UNSEEN
 from tests.stateful.search import WORLDS, Failed, shortest, walked
 from tests.stateful.seen import Seen
 from tests.stateful.world import MIXES
 
-LIKELY = ("ledger", "ledger", "ledger", "runtime", "runtime", "threads")
+LIKELY = {"ledger": 3, "runtime": 2, "threads": 1, "groups": 1, "ranks": 1}
+"""How often each world is walked."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -32,35 +36,40 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--minutes", type=float, default=10.0, help="how long; 10 where nothing is said")
     parser.add_argument("--seed", type=int, default=None, help="of the first choice; the clock's where nothing is said")
     parser.add_argument("--out", type=Path, default=Path("build/soak"), help="where a walk that fails is written")
+    parser.add_argument("--world", action="append", choices=LIKELY, help="walk this one alone; may be said again")
     parser.add_argument("--faults", action="store_true", help="look for the seeds of the planted faults, and stop")
     given = parser.parse_args(arguments)
     if given.faults:
         return look_for_seeds()
     seed = int(time.time()) if given.seed is None else given.seed
     print(f"kvstate {__version__}, seed {seed}, {given.minutes:g} minutes", flush=True)
-    return soak(seed, given.minutes * 60.0, given.out)
+    return soak(seed, given.minutes * 60.0, given.out, given.world or list(LIKELY))
 
 
-def soak(seed: int, seconds: float, out: Path) -> int:
+def soak(seed: int, seconds: float, out: Path, kinds: Sequence[str]) -> int:
     """Walk, and say now and then how far it got."""
     random, seen = Random(seed), Seen()
     start = said = time.monotonic()
-    walks = moves = 0
+    walks, moves = 0, Counter[str]()
+    weights = [LIKELY[kind] for kind in kinds]
     with seen.listening():
         while time.monotonic() - start < seconds:
-            kind = random.choice(LIKELY)
+            (kind,) = random.choices(kinds, weights)
             scope, mix = random.choice(list(WORLDS[kind][1])), random.choice(list(MIXES))
             world = walked(kind, scope, mix, random.randrange(2**31), rounds=random.choice((3, 6, 20)))
             if isinstance(world, Failed):
                 return report(kind, scope, world, out)
             seen.add(world)
-            walks, moves = walks + 1, moves + len(world.log)
+            walks += 1
+            moves[kind] += len(world.log)
             if time.monotonic() - said > 30.0:
                 said = time.monotonic()
                 print(
-                    f"{said - start:7.0f} s, {walks} walks, {moves} moves, not seen yet: {seen.missing()}", flush=True
+                    f"{said - start:7.0f} s, {walks} walks, {moves.total()} moves, not seen yet: {seen.missing()}",
+                    flush=True,
                 )
-    print(f"{walks} walks, {moves} moves, no law was broken; not seen: {seen.missing()}")
+    where = ", ".join(f"{count} of {kind}" for kind, count in sorted(moves.items()))
+    print(f"{walks} walks, {moves.total()} moves ({where}), no law was broken; not seen: {seen.missing()}")
     if seen.surprises():
         print(f"FAILED: these can't be reached, it was said: {seen.surprises()}")
     return 1 if seen.surprises() else 0

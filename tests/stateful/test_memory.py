@@ -10,6 +10,7 @@ import pytest
 from kvstate.machines.audit import audit
 from kvstate.machines.ledger import Ledger
 from kvstate.machines.messages import Report, Work
+from kvstate.machines.policy import LRU
 from kvstate.machines.verdicts import Grant
 from tests.stateful.world import SCOPES, World
 
@@ -151,8 +152,11 @@ def one_life(ledger: Ledger, number: int, *, timeout: bool) -> None:
 @pytest.mark.parametrize("scope", SCOPES)
 @pytest.mark.parametrize("seed", range(3))
 def test_a_young_and_an_old_ledger_behave_alike(scope: str, seed: int) -> None:
-    """Other ids, tokens, generations, slots, epochs, steps and times; the same canonical form, and the same future."""
-    worlds = [Quarters(seed, SCOPES[scope]) for _ in range(2)]
+    """Other ids, tokens, generations, slots, epochs, steps and times; the same canonical form, and the same future.
+
+    Of LRU: what the default policy has learnt from the traffic before is not forgotten in a reset.
+    """
+    worlds = [Quarters(seed, SCOPES[scope], policy=LRU) for _ in range(2)]
     for world, rounds in zip(worlds, (0, 7), strict=True):
         grow_old(world, rounds)
     young, old = worlds

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from kvstate.spec.loader import load_spec
 from tests.stateful.base import SCOPES
+from tests.stateful.foreign_world import FOREIGN_SCOPES, ForeignWorld
 from tests.stateful.seen import NEVER_FINDS, UNREACHABLE, Seen
 from tests.stateful.world import MIXES, SMALL, World
 
@@ -17,6 +18,12 @@ KNOWN = (
     ("tiers", "stores", 28), ("tiers", "even", 19), ("tiers", "reuse", 17),
 )  # fmt: skip
 """Walks that reach the rarest rows; if the world or the ledger has changed, others are looked for behind them."""
+FOREIGN = (
+    ("an engine on two ranks", "loads", 2), ("an engine in a hurry", "loads", 5),
+    ("an engine on two ranks", "loads", 32),
+    *((scope, mix, seed) for seed in range(2) for scope in FOREIGN_SCOPES for mix in MIXES),
+)  # fmt: skip
+"""Walks with an engine that allocates by itself; they fire what concerns its blocks."""
 MOST = 2500
 """How many walks are made before a row that was not seen counts as one that never fires."""
 
@@ -41,6 +48,12 @@ def test_every_row_fires_and_every_coupling_finds_a_record() -> None:
     seen = Seen()
     broken_down(seen)
     with seen.listening():
+        for scope, mix, seed in FOREIGN:
+            engine = ForeignWorld(seed, FOREIGN_SCOPES[scope])
+            for _ in range(4):
+                engine.round(25, mix)
+            engine.rest()
+            seen.add(engine)
         for scope, mix, seed in in_turn():
             world = World(seed, SCOPES[scope])
             for _ in range(6):

@@ -16,6 +16,7 @@ from kvstate.machines.ledger import Ledger
 from kvstate.machines.messages import Token, Work
 from kvstate.runtime.copiers.threads import ThreadCopier
 from kvstate.runtime.copy import Integrity
+from kvstate.runtime.dispatcher import Dispatcher
 from kvstate.runtime.engine import Engine
 from tests.stateful.base import Bytes, Content, Flight, Poison
 from tests.stateful.requests import HOLD
@@ -37,12 +38,17 @@ class ThreadsWorld(RuntimeWorld):
         ledger = super().make_ledger(config)
         self.lock, self.begun_to_land = Lock(), set[Token]()
         self.known: dict[bytes, Content] = {}
-        self.threads = ThreadCopier(self.memory, self.inbox, name="cpu", integrity=Integrity.HOST, on_land=self.landing)
-        self.engine = Engine(ledger, {"cpu": self.threads}, self.inbox, self.virtual)
+        self.threads = [
+            ThreadCopier(memory, self.inbox, name="cpu", integrity=Integrity.HOST, on_land=self.landing)
+            for memory in self.memories
+        ]
+        links = [Dispatcher({"cpu": copier}, self.inbox) for copier in self.threads]
+        self.engine = Engine(ledger, links, self.inbox, self.virtual)
         return ledger
 
     def close(self) -> None:
-        assert self.threads.close(PATIENCE) == (), "threads are left"
+        for copier in self.threads:
+            assert copier.close(PATIENCE) == (), "threads are left"
 
     def landing(self, work: Work, when: float) -> None:
         """In a thread of the copier, right before bytes move."""
@@ -65,13 +71,13 @@ class ThreadsWorld(RuntimeWorld):
     # -- bytes: those that are there -----------------------------------------------------------------------------------
 
     def found(self, rank: int, block: int) -> Bytes:
-        there = self.memory.bytes_of(block).tobytes()
+        there = self.memories[rank].bytes_of(block).tobytes()
         if there not in self.known:
             for epoch in range(self.epoch + 1):
                 for space in ("a", "b"):
                     for place in range(self.scope.keys):
                         content = Content(space, b"%016d" % place, epoch)
-                        self.known[rendered(content).tobytes()] = content
+                        self.known[rendered(content, rank).tobytes()] = content
         return self.known.get(there, Poison(block, -1))
 
     def copy(self, flight: Flight, line: int) -> None:
@@ -112,10 +118,10 @@ class ThreadsWorld(RuntimeWorld):
     def fence_one(self, rank: int, copier: str) -> None:
         """Reports that are there already are heard first; so what is left has none."""
         self.engine.pump()
-        self.threads.fence(PATIENCE)
+        self.threads[rank].fence(PATIENCE)
         self.hear_all()
         super().fence_one(rank, copier)
 
     def begin_again(self) -> None:
-        assert self.threads.close(PATIENCE) == (), "threads are left"
+        self.close()
         super().begin_again()

@@ -27,6 +27,13 @@ RELATIONS: tuple[tuple[str, str, str], ...] = (
     ("load_behind", "load", "transfer"),
     ("key_block", "key", "block"),
     ("block_key", "block", "key"),
+    ("part_foreign_reads", "part", "foreign"),
+    ("part_foreign_writes", "part", "foreign"),
+    ("job_foreign_srcs", "offload", "foreign"),
+    ("batch_foreign_dsts", "transfer", "foreign"),
+    ("foreign_parts", "foreign", "part"),
+    ("foreign_jobs", "foreign", "offload"),
+    ("foreign_batches", "foreign", "transfer"),
 )
 """name, of which machine, to which machine"""
 
@@ -39,6 +46,14 @@ COUPLINGS: tuple[tuple[str, str, str, str, str, str, bool], ...] = (
     ("C06", "part", "lose", "block", "lose", "part_writes", False),
     ("C07", "part", "late", "block", "read_late", "part_reads", False),
     ("C08", "part", "late", "block", "write_late", "part_writes", False),
+    ("C51", "part", "touch", "foreign", "read_begin", "part_foreign_reads", False),
+    ("C52", "part", "touch", "foreign", "write_begin", "part_foreign_writes", False),
+    ("C53", "part", "let_go", "foreign", "read_end", "part_foreign_reads", False),
+    ("C54", "part", "let_go", "foreign", "write_end", "part_foreign_writes", False),
+    ("C55", "part", "lose", "foreign", "lose", "part_foreign_reads", False),
+    ("C56", "part", "lose", "foreign", "lose", "part_foreign_writes", False),
+    ("C57", "part", "late", "foreign", "read_late", "part_foreign_reads", False),
+    ("C58", "part", "late", "foreign", "write_late", "part_foreign_writes", False),
     ("C09", "part", "adopt", "block", "step_hold", "part_adopted", False),
     ("C10", "part", "adopt", "block", "read_begin", "part_adopted", False),
     ("C11", "part", "adopt_lost", "block", "lose", "part_adopted", False),
@@ -57,11 +72,15 @@ COUPLINGS: tuple[tuple[str, str, str, str, str, str, bool], ...] = (
     ("C20", "offload", "commit_key", "key", "commit", "job_keys", False),
     ("C21", "offload", "release_dst", "block", "release", "job_dsts", False),
     ("C22", "offload", "unhold", "block", "read_end", "job_srcs", False),
+    ("C59", "offload", "unhold", "foreign", "read_end", "job_foreign_srcs", False),
     ("C23", "offload", "give_up", "part", "give_up", "job_flying", False),
     ("C24", "transfer", "give_up", "part", "give_up", "batch_flying", False),
     ("C25", "transfer", "commit", "block", "commit", "batch_dsts", False),
     ("C26", "transfer", "rollback", "block", "rollback", "batch_dsts", False),
     ("C27", "transfer", "leave", "block", "release", "batch_dsts", False),
+    ("C60", "transfer", "commit", "foreign", "commit", "batch_foreign_dsts", False),
+    ("C61", "transfer", "rollback", "foreign", "rollback", "batch_foreign_dsts", False),
+    ("C62", "transfer", "leave", "foreign", "release", "batch_foreign_dsts", False),
     ("C28", "transfer", "unpin", "block", "release", "batch_srcs", False),
     ("C29", "transfer", "condemn", "key", "condemn", "batch_bad_keys", False),
     ("C30", "transfer", "cool", "key", "cool", "batch_slow_keys", False),
@@ -78,6 +97,9 @@ COUPLINGS: tuple[tuple[str, str, str, str, str, str, bool], ...] = (
     ("C41", "load", "turn", "transfer", "turn", "load_next", True),
     ("C42", "key", "unnamed", "block", "unpublish", "key_block", False),
     ("C43", "block", "gone", "key", "evicted", "block_key", False),
+    ("C44", "foreign", "taint", "part", "taint", "foreign_parts", False),
+    ("C45", "foreign", "taint", "offload", "taint", "foreign_jobs", False),
+    ("C46", "foreign", "pull", "transfer", "cut", "foreign_batches", False),
 )
 """id, machine, effect, target machine, its event, over which relation, ask first"""
 
@@ -114,5 +136,12 @@ ACTS: tuple[tuple[str, str, str, str, str], ...] = (
     ("D23", "load", "tell_aborted", "tell_load", "before"),
     ("D24", "load", "tell_settled", "tell_settled", "before"),
     ("D25", "key", "wait_warm", "arm_warm", "before"),
+    ("D33", "foreign", "stale", "count_stale", "before"),
+    ("D34", "foreign", "hold", "emit_hold", "before"),
+    ("D35", "foreign", "unhold", "emit_unhold", "before"),
+    ("D36", "foreign", "taint", "note_taken", "before"),
+    ("D37", "foreign", "pull", "note_pulled", "before"),
+    ("D38", "transfer", "leave", "forget_filling", "before"),
+    ("D39", "transfer", "over", "forget_filling", "before"),
 )
 """id, machine, effect, act of the ledger, before or after the couplings of the same effect"""

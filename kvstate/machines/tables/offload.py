@@ -38,6 +38,7 @@ class Event(IntEnum):
     PART_FAILED = 6  # signal
     PART_BROKEN = 7  # signal
     PART_LOST = 8  # signal
+    TAINT = 9  # signal
 
 
 def _refuse(t: OffloadTable, i: int) -> int:
@@ -291,6 +292,19 @@ def _fire_retry_wait_retry_due(t: OffloadTable, i: int) -> int:
     return 10  # O41: copied
 
 
+def _retry_wait_taint(t: OffloadTable, i: int) -> int:
+    if not t.copied[i]:
+        return 36  # O46
+    return REFUSED
+
+
+def _fire_retry_wait_taint(t: OffloadTable, i: int) -> int:
+    if not t.copied[i]:
+        t.state[i] = 6  # failed
+        return 36  # O46
+    return REFUSED
+
+
 def _cancelling_lapse(t: OffloadTable, i: int) -> int:
     copied = t.copied[i]
     expired = t.expired[i]
@@ -366,6 +380,18 @@ def _fire_cancelling_part_ok(t: OffloadTable, i: int) -> int:
     return REFUSED
 
 
+def _cancelling_taint(t: OffloadTable, i: int) -> int:
+    if not t.copied[i]:
+        return 38  # O61
+    return REFUSED
+
+
+def _fire_cancelling_taint(t: OffloadTable, i: int) -> int:
+    if not t.copied[i]:
+        return 38  # O61
+    return REFUSED
+
+
 def _O01(t: OffloadTable, i: int) -> int:
     t.left[i] = t.parts[i]
     t.attempt[i] = 1
@@ -406,6 +432,11 @@ def _O72(t: OffloadTable, i: int) -> int:
     return 35
 
 
+def _O60(t: OffloadTable, i: int) -> int:
+    t.again[i] = False
+    return 37
+
+
 CELLS: tuple[int | Callable[[OffloadTable, int], int], ...] = (
     # queued
     0,  # start: O01
@@ -417,6 +448,7 @@ CELLS: tuple[int | Callable[[OffloadTable, int], int], ...] = (
     REFUSED,  # part_failed
     REFUSED,  # part_broken
     REFUSED,  # part_lost
+    2,  # taint: O03
     # copying
     REFUSED,  # start
     18,  # cancel: O20
@@ -427,6 +459,7 @@ CELLS: tuple[int | Callable[[OffloadTable, int], int], ...] = (
     _copying_part_failed,  # part_failed: O14 O15 O16
     _copying_part_broken,  # part_broken: O17 O18
     _copying_part_broken,  # part_lost: O17 O18
+    37,  # taint: O60
     # persisting
     REFUSED,  # start
     18,  # cancel: O20
@@ -437,6 +470,7 @@ CELLS: tuple[int | Callable[[OffloadTable, int], int], ...] = (
     _persisting_part_failed,  # part_failed: O14 O15 O32
     _persisting_part_broken,  # part_broken: O17 O33
     _persisting_part_broken,  # part_lost: O17 O33
+    REFUSED,  # taint
     # retry_wait
     REFUSED,  # start
     _retry_wait_cancel,  # cancel: O42 O43
@@ -447,6 +481,7 @@ CELLS: tuple[int | Callable[[OffloadTable, int], int], ...] = (
     REFUSED,  # part_failed
     REFUSED,  # part_broken
     REFUSED,  # part_lost
+    _retry_wait_taint,  # taint: O46
     # cancelling
     REFUSED,  # start
     REFUSED,  # cancel
@@ -457,6 +492,7 @@ CELLS: tuple[int | Callable[[OffloadTable, int], int], ...] = (
     _cancelling_part_ok,  # part_failed: O50 O51 O52 O53 O54
     _cancelling_part_ok,  # part_broken: O50 O51 O52 O53 O54
     _cancelling_part_ok,  # part_lost: O50 O51 O52 O53 O54
+    _cancelling_taint,  # taint: O61
     # committed
     REFUSED,  # start
     REFUSED,  # cancel
@@ -467,6 +503,7 @@ CELLS: tuple[int | Callable[[OffloadTable, int], int], ...] = (
     REFUSED,  # part_failed
     REFUSED,  # part_broken
     REFUSED,  # part_lost
+    REFUSED,  # taint
     # failed
     REFUSED,  # start
     REFUSED,  # cancel
@@ -477,6 +514,7 @@ CELLS: tuple[int | Callable[[OffloadTable, int], int], ...] = (
     REFUSED,  # part_failed
     REFUSED,  # part_broken
     REFUSED,  # part_lost
+    REFUSED,  # taint
     # cancelled
     REFUSED,  # start
     REFUSED,  # cancel
@@ -487,6 +525,7 @@ CELLS: tuple[int | Callable[[OffloadTable, int], int], ...] = (
     REFUSED,  # part_failed
     REFUSED,  # part_broken
     REFUSED,  # part_lost
+    REFUSED,  # taint
 )
 """For each state and event: the row that answers, or what chooses it."""
 
@@ -527,6 +566,9 @@ BY_ROW: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("O70", ()),
     ("O71", ()),
     ("O72", ()),
+    ("O46", ("drop_key", "unhold", "release_dst", "tell_failed")),
+    ("O60", ()),
+    ("O61", ()),
 )
 """For each row: its id, and its effects, in order."""
 
@@ -539,6 +581,7 @@ CHANGES: dict[int, Callable[[OffloadTable, int], int]] = {
     33: _O70,
     34: _O71,
     35: _O72,
+    37: _O60,
 }
 """For a row that is fired without a look at its guard: what makes its changes."""
 
@@ -552,8 +595,10 @@ GUARDED: dict[Callable[[OffloadTable, int], int], Callable[[OffloadTable, int], 
     _retry_wait_cancel: _fire_retry_wait_cancel,
     _retry_wait_deadline: _fire_retry_wait_deadline,
     _retry_wait_retry_due: _fire_retry_wait_retry_due,
+    _retry_wait_taint: _fire_retry_wait_taint,
     _cancelling_lapse: _fire_cancelling_lapse,
     _cancelling_part_ok: _fire_cancelling_part_ok,
+    _cancelling_taint: _fire_cancelling_taint,
 }
 """For what chooses a row: what chooses and fires it."""
 
@@ -576,6 +621,7 @@ class OffloadTable(Columns):
         "report",
         "report",
         "report",
+        "signal",
         "signal",
         "signal",
         "signal",
@@ -613,11 +659,11 @@ class OffloadTable(Columns):
 
     def choose(self, slot: int, event: int) -> int:
         """The row that would answer `event`, or REFUSED. Changes nothing."""
-        row = CELLS[self.state[slot] * 9 + event]
+        row = CELLS[self.state[slot] * 10 + event]
         if not isinstance(row, int):
             row = row(self, slot)
         return row
 
     def fire(self, slot: int, event: int) -> int:
         """Fire the row that answers `event` and return it, or return REFUSED and change nothing."""
-        return FIRE[self.state[slot] * 9 + event](self, slot)
+        return FIRE[self.state[slot] * 10 + event](self, slot)

@@ -24,6 +24,7 @@ class State(IntEnum):
     STOPPED = 5
     LOST = 6
     GONE = 7
+    SPOILED = 8
 
 
 class Event(IntEnum):
@@ -38,10 +39,95 @@ class Event(IntEnum):
     CANCELLED = 6  # report
     TIMEOUT = 7  # report
     GIVE_UP = 8  # signal
+    TAINT = 9  # signal
 
 
 def _refuse(t: PartTable, i: int) -> int:
     return REFUSED
+
+
+def _flying_done(t: PartTable, i: int) -> int:
+    if not t.tainted[i]:
+        return 1  # P02
+    return 6  # P06: tainted
+
+
+def _fire_flying_done(t: PartTable, i: int) -> int:
+    if not t.tainted[i]:
+        t.state[i] = 2  # landed
+        return 1  # P02
+    t.state[i] = 8  # spoiled
+    return 6  # P06: tainted
+
+
+def _flying_failed(t: PartTable, i: int) -> int:
+    if not t.tainted[i]:
+        return 2  # P03
+    return 6  # P06: tainted
+
+
+def _fire_flying_failed(t: PartTable, i: int) -> int:
+    if not t.tainted[i]:
+        t.state[i] = 3  # failed
+        return 2  # P03
+    t.state[i] = 8  # spoiled
+    return 6  # P06: tainted
+
+
+def _flying_denied(t: PartTable, i: int) -> int:
+    if not t.tainted[i]:
+        return 5  # P18
+    return 6  # P06: tainted
+
+
+def _fire_flying_denied(t: PartTable, i: int) -> int:
+    if not t.tainted[i]:
+        t.state[i] = 3  # failed
+        return 5  # P18
+    t.state[i] = 8  # spoiled
+    return 6  # P06: tainted
+
+
+def _flying_broken(t: PartTable, i: int) -> int:
+    if not t.tainted[i]:
+        return 4  # P05
+    return 6  # P06: tainted
+
+
+def _fire_flying_broken(t: PartTable, i: int) -> int:
+    if not t.tainted[i]:
+        t.state[i] = 4  # broken
+        return 4  # P05
+    t.state[i] = 8  # spoiled
+    return 6  # P06: tainted
+
+
+def _flying_cancelled(t: PartTable, i: int) -> int:
+    if not t.tainted[i]:
+        return 3  # P04
+    return 6  # P06: tainted
+
+
+def _fire_flying_cancelled(t: PartTable, i: int) -> int:
+    if not t.tainted[i]:
+        t.state[i] = 5  # stopped
+        return 3  # P04
+    t.state[i] = 8  # spoiled
+    return 6  # P06: tainted
+
+
+def _lost_broken(t: PartTable, i: int) -> int:
+    if not t.tainted[i]:
+        return 10  # P16
+    return 11  # P17: tainted
+
+
+def _fire_lost_broken(t: PartTable, i: int) -> int:
+    if not t.tainted[i]:
+        t.state[i] = 4  # broken
+        return 10  # P16
+    t.state[i] = 7  # gone
+    return 11  # P17: tainted
 
 
 def _P01(t: PartTable, i: int) -> int:
@@ -49,150 +135,149 @@ def _P01(t: PartTable, i: int) -> int:
     return 0
 
 
-def _P02(t: PartTable, i: int) -> int:
-    t.state[i] = 2  # landed
-    return 1
-
-
-def _P03(t: PartTable, i: int) -> int:
-    t.state[i] = 3  # failed
-    return 2
-
-
-def _P04(t: PartTable, i: int) -> int:
-    t.state[i] = 5  # stopped
-    return 3
-
-
-def _P05(t: PartTable, i: int) -> int:
-    t.state[i] = 4  # broken
-    return 4
-
-
-def _P18(t: PartTable, i: int) -> int:
-    t.state[i] = 3  # failed
-    return 5
-
-
 def _P07(t: PartTable, i: int) -> int:
-    t.state[i] = 6  # lost
-    return 6
-
-
-def _P08(t: PartTable, i: int) -> int:
     t.state[i] = 6  # lost
     return 7
 
 
-def _P09(t: PartTable, i: int) -> int:
-    t.state[i] = 7  # gone
+def _P08(t: PartTable, i: int) -> int:
+    t.state[i] = 6  # lost
     return 8
 
 
-def _P16(t: PartTable, i: int) -> int:
-    t.state[i] = 4  # broken
+def _P09(t: PartTable, i: int) -> int:
+    t.state[i] = 7  # gone
     return 9
 
 
 def _P10(t: PartTable, i: int) -> int:
-    return 10
-
-
-def _P11(t: PartTable, i: int) -> int:
-    return 11
-
-
-def _P12(t: PartTable, i: int) -> int:
     return 12
 
 
-def _P13(t: PartTable, i: int) -> int:
+def _P11(t: PartTable, i: int) -> int:
     return 13
 
 
-CELLS: tuple[int, ...] = (
+def _P12(t: PartTable, i: int) -> int:
+    return 14
+
+
+def _P13(t: PartTable, i: int) -> int:
+    return 15
+
+
+def _P14(t: PartTable, i: int) -> int:
+    t.tainted[i] = True
+    return 16
+
+
+def _P15(t: PartTable, i: int) -> int:
+    t.tainted[i] = True
+    return 17
+
+
+CELLS: tuple[int | Callable[[PartTable, int], int], ...] = (
     # new
     0,  # launch: P01
     REFUSED,  # adopt
-    11,  # done: P11
-    11,  # failed: P11
-    11,  # denied: P11
-    11,  # broken: P11
-    11,  # cancelled: P11
-    11,  # timeout: P11
+    13,  # done: P11
+    13,  # failed: P11
+    13,  # denied: P11
+    13,  # broken: P11
+    13,  # cancelled: P11
+    13,  # timeout: P11
     REFUSED,  # give_up
+    REFUSED,  # taint
     # flying
     REFUSED,  # launch
-    12,  # adopt: P12
-    1,  # done: P02
-    2,  # failed: P03
-    5,  # denied: P18
-    4,  # broken: P05
-    3,  # cancelled: P04
-    6,  # timeout: P07
-    7,  # give_up: P08
+    14,  # adopt: P12
+    _flying_done,  # done: P02 P06
+    _flying_failed,  # failed: P03 P06
+    _flying_denied,  # denied: P18 P06
+    _flying_broken,  # broken: P05 P06
+    _flying_cancelled,  # cancelled: P04 P06
+    7,  # timeout: P07
+    8,  # give_up: P08
+    16,  # taint: P14
     # landed
     REFUSED,  # launch
     REFUSED,  # adopt
-    11,  # done: P11
-    11,  # failed: P11
-    11,  # denied: P11
-    11,  # broken: P11
-    11,  # cancelled: P11
-    11,  # timeout: P11
+    13,  # done: P11
+    13,  # failed: P11
+    13,  # denied: P11
+    13,  # broken: P11
+    13,  # cancelled: P11
+    13,  # timeout: P11
     REFUSED,  # give_up
+    REFUSED,  # taint
     # failed
     REFUSED,  # launch
     REFUSED,  # adopt
-    11,  # done: P11
-    11,  # failed: P11
-    11,  # denied: P11
-    11,  # broken: P11
-    11,  # cancelled: P11
-    11,  # timeout: P11
+    13,  # done: P11
+    13,  # failed: P11
+    13,  # denied: P11
+    13,  # broken: P11
+    13,  # cancelled: P11
+    13,  # timeout: P11
     REFUSED,  # give_up
+    REFUSED,  # taint
     # broken
     REFUSED,  # launch
     REFUSED,  # adopt
-    11,  # done: P11
-    11,  # failed: P11
-    11,  # denied: P11
-    11,  # broken: P11
-    11,  # cancelled: P11
-    11,  # timeout: P11
+    13,  # done: P11
+    13,  # failed: P11
+    13,  # denied: P11
+    13,  # broken: P11
+    13,  # cancelled: P11
+    13,  # timeout: P11
     REFUSED,  # give_up
+    REFUSED,  # taint
     # stopped
     REFUSED,  # launch
     REFUSED,  # adopt
-    11,  # done: P11
-    11,  # failed: P11
-    11,  # denied: P11
-    11,  # broken: P11
-    11,  # cancelled: P11
-    11,  # timeout: P11
+    13,  # done: P11
+    13,  # failed: P11
+    13,  # denied: P11
+    13,  # broken: P11
+    13,  # cancelled: P11
+    13,  # timeout: P11
     REFUSED,  # give_up
+    REFUSED,  # taint
     # lost
     REFUSED,  # launch
-    13,  # adopt: P13
-    8,  # done: P09
-    8,  # failed: P09
-    8,  # denied: P09
-    9,  # broken: P16
-    8,  # cancelled: P09
-    10,  # timeout: P10
+    15,  # adopt: P13
+    9,  # done: P09
+    9,  # failed: P09
+    9,  # denied: P09
+    _lost_broken,  # broken: P16 P17
+    9,  # cancelled: P09
+    12,  # timeout: P10
     REFUSED,  # give_up
+    17,  # taint: P15
     # gone
     REFUSED,  # launch
     REFUSED,  # adopt
-    11,  # done: P11
-    11,  # failed: P11
-    11,  # denied: P11
-    11,  # broken: P11
-    11,  # cancelled: P11
-    11,  # timeout: P11
+    13,  # done: P11
+    13,  # failed: P11
+    13,  # denied: P11
+    13,  # broken: P11
+    13,  # cancelled: P11
+    13,  # timeout: P11
     REFUSED,  # give_up
+    REFUSED,  # taint
+    # spoiled
+    REFUSED,  # launch
+    REFUSED,  # adopt
+    13,  # done: P11
+    13,  # failed: P11
+    13,  # denied: P11
+    13,  # broken: P11
+    13,  # cancelled: P11
+    13,  # timeout: P11
+    REFUSED,  # give_up
+    REFUSED,  # taint
 )
-"""For each state and event: the row that answers."""
+"""For each state and event: the row that answers, or what chooses it."""
 
 BY_ROW: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("P01", ("touch",)),
@@ -201,37 +286,47 @@ BY_ROW: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("P04", ("let_go", "bad_again")),
     ("P05", ("let_go", "bad_final")),
     ("P18", ("let_go", "bad_final")),
+    ("P06", ("let_go", "bad_final")),
     ("P07", ("lose", "unproved")),
     ("P08", ("lose",)),
     ("P09", ("late",)),
     ("P16", ("late", "late_bad")),
+    ("P17", ("late",)),
     ("P10", ("stale",)),
     ("P11", ("stale",)),
     ("P12", ("adopt",)),
     ("P13", ("adopt", "adopt_lost")),
+    ("P14", ()),
+    ("P15", ()),
 )
 """For each row: its id, and its effects, in order."""
 
 CHANGES: dict[int, Callable[[PartTable, int], int]] = {
     0: _P01,
-    1: _P02,
-    2: _P03,
-    3: _P04,
-    4: _P05,
-    5: _P18,
-    6: _P07,
-    7: _P08,
-    8: _P09,
-    9: _P16,
-    10: _P10,
-    11: _P11,
-    12: _P12,
-    13: _P13,
+    7: _P07,
+    8: _P08,
+    9: _P09,
+    12: _P10,
+    13: _P11,
+    14: _P12,
+    15: _P13,
+    16: _P14,
+    17: _P15,
 }
 """For a row that is fired without a look at its guard: what makes its changes."""
 
+GUARDED: dict[Callable[[PartTable, int], int], Callable[[PartTable, int], int]] = {
+    _flying_done: _fire_flying_done,
+    _flying_failed: _fire_flying_failed,
+    _flying_denied: _fire_flying_denied,
+    _flying_broken: _fire_flying_broken,
+    _flying_cancelled: _fire_flying_cancelled,
+    _lost_broken: _fire_lost_broken,
+}
+"""For what chooses a row: what chooses and fires it."""
+
 FIRE: tuple[Callable[[PartTable, int], int], ...] = tuple(
-    _refuse if cell == REFUSED else CHANGES[cell] for cell in CELLS
+    GUARDED[cell] if not isinstance(cell, int) else _refuse if cell == REFUSED else CHANGES[cell] for cell in CELLS
 )
 """For each cell: what fires it."""
 
@@ -239,7 +334,7 @@ FIRE: tuple[Callable[[PartTable, int], int], ...] = tuple(
 class PartTable(Columns):
     """One piece of physical work on one rank, under one token."""
 
-    __slots__ = ("state",)
+    __slots__ = ("state", "tainted")
     name = "part"
     STATES = tuple(state.name.lower() for state in State)
     EVENTS = tuple(event.name.lower() for event in Event)
@@ -253,25 +348,29 @@ class PartTable(Columns):
         "report",
         "report",
         "signal",
+        "signal",
     )
-    VARS: ClassVar[tuple[str, ...]] = ()
+    VARS: ClassVar[tuple[str, ...]] = ("tainted",)
     GIVEN: ClassVar[tuple[str, ...]] = ()
     PARAMS: ClassVar[tuple[str, ...]] = ()
-    FIRST: ClassVar[tuple[int, ...]] = (0,)
+    FIRST: ClassVar[tuple[int, ...]] = (0, 0)
     ROWS = tuple(row_id for row_id, _ in BY_ROW)
     EFFECTS = tuple(effects for _, effects in BY_ROW)
-    HOME = frozenset({2, 3, 4, 5, 7})
+    HOME = frozenset({2, 3, 4, 5, 7, 8})
     INITIAL = 0
 
     def __init__(self) -> None:
         self.state: array[int] = array("B")
-        self._arrays = (self.state,)
+        self.tainted: array[int] = array("B")
+        self._arrays = (self.state, self.tainted)
 
     def choose(self, slot: int, event: int) -> int:
         """The row that would answer `event`, or REFUSED. Changes nothing."""
-        row = CELLS[self.state[slot] * 9 + event]
+        row = CELLS[self.state[slot] * 10 + event]
+        if not isinstance(row, int):
+            row = row(self, slot)
         return row
 
     def fire(self, slot: int, event: int) -> int:
         """Fire the row that answers `event` and return it, or return REFUSED and change nothing."""
-        return FIRE[self.state[slot] * 9 + event](self, slot)
+        return FIRE[self.state[slot] * 10 + event](self, slot)

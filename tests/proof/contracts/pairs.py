@@ -1,4 +1,8 @@
-"""Two ways to make one step: by the generated table, and by the reference interpreter of the same data."""
+"""Two ways to make one step: by the generated table, and by the reference interpreter of the same data.
+
+`crosshair diffbehavior` follows all paths of both. For machines with more variables than the load that takes too long;
+of those, as of all, the contracts of `tables` say the same.
+"""
 
 from __future__ import annotations
 
@@ -6,33 +10,60 @@ from typing import Any
 
 from kvstate.machines import step
 from kvstate.machines.table import REFUSED
-from kvstate.machines.tables import load
-from tests.proof.contracts.tables import CELLS, LOAD, Record
+from kvstate.machines.tables import key, load, service
+from kvstate.spec.model import Machine
+from tests.proof.contracts.tables import CELLS, KEY, LOAD, SERVICE, Record
 
-Result = tuple[int, int, int, int, int]
-"""The number of the row, or REFUSED; the state; `committed`, `fallen` and `over`."""
+Result = tuple[int, ...]
+"""The number of the row, or REFUSED; the state; and the variables, in the order of the file."""
+
+
+def by_table(module: Any, machine: Machine, state: int, event: int, values: dict[str, int]) -> Result:
+    """Fire the event on one record of the generated table; numbers of no state or event are refused."""
+    if not (0 <= state < len(machine.states) and 0 <= event < len(machine.events)):
+        return REFUSED, state
+    record: Any = Record(machine, state, values)
+    row = module.FIRE[state * len(machine.events) + event](record, 0)
+    return row, record.state[0], *(getattr(record, var.name)[0] for var in machine.vars)
+
+
+def by_data(machine: Machine, state: int, event: int, values: dict[str, int]) -> Result:
+    """The same by `kvstate.machines.step`."""
+    if not (0 <= state < len(machine.states) and 0 <= event < len(machine.events)):
+        return REFUSED, state
+    cell = CELLS[machine.name][state * len(machine.events) + event]
+    said = step.step(cell, machine.states[state].name, values, machine.events[event].name)
+    if said is None:
+        return REFUSED, state, *(values[var.name] for var in machine.vars)
+    row, to, then = said
+    number = next(place for place, one in enumerate(machine.rows) if one is row)
+    there = next(place for place, one in enumerate(machine.states) if one.name == to)
+    return number, there, *(int(then[var.name]) for var in machine.vars)
+
+
+def _load(batches: int, committed: int, fallen: int, over: int) -> dict[str, int]:
+    return {"batches": batches, "committed": committed, "fallen": fallen, "over": over}
 
 
 def load_by_table(state: int, event: int, batches: int, committed: int, fallen: int, over: int) -> Result:
-    """Fire the event on one record of the generated table; numbers of no state or event are refused."""
-    if not (0 <= state < len(LOAD.states) and 0 <= event < len(LOAD.events)):
-        return REFUSED, state, committed, fallen, over
-    values = {"batches": batches, "committed": committed, "fallen": fallen, "over": over}
-    record: Any = Record(LOAD, state, values)
-    row = load.FIRE[state * len(LOAD.events) + event](record, 0)
-    return row, record.state[0], record.committed[0], record.fallen[0], record.over[0]
+    return by_table(load, LOAD, state, event, _load(batches, committed, fallen, over))
 
 
 def load_by_data(state: int, event: int, batches: int, committed: int, fallen: int, over: int) -> Result:
-    """The same by `kvstate.machines.step`."""
-    if not (0 <= state < len(LOAD.states) and 0 <= event < len(LOAD.events)):
-        return REFUSED, state, committed, fallen, over
-    values = {"batches": batches, "committed": committed, "fallen": fallen, "over": over}
-    machine = CELLS["load"][state * len(LOAD.events) + event]
-    said = step.step(machine, LOAD.states[state].name, values, LOAD.events[event].name)
-    if said is None:
-        return REFUSED, state, committed, fallen, over
-    row, to, then = said
-    number = next(place for place, one in enumerate(LOAD.rows) if one is row)
-    there = next(place for place, one in enumerate(LOAD.states) if one.name == to)
-    return number, there, int(then["committed"]), int(then["fallen"]), int(then["over"])
+    return by_data(LOAD, state, event, _load(batches, committed, fallen, over))
+
+
+def key_by_table(state: int, event: int) -> Result:
+    return by_table(key, KEY, state, event, {})
+
+
+def key_by_data(state: int, event: int) -> Result:
+    return by_data(KEY, state, event, {})
+
+
+def service_by_table(state: int, event: int) -> Result:
+    return by_table(service, SERVICE, state, event, {})
+
+
+def service_by_data(state: int, event: int) -> Result:
+    return by_data(SERVICE, state, event, {})
