@@ -16,13 +16,13 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from bench import events, lives, memory, steps
+from bench import copies, events, lives, memory, steps
 from bench.measure import FULL, QUICK, TINY, Line, Size
 from kvstate import __version__
 from kvstate.machines.tables import SPEC_VERSION
 
 RESULTS = Path(__file__).resolve().parent / "results"
-PARTS = (events, lives, steps, memory)
+PARTS = (events, lives, steps, copies, memory)
 SIZES = {size.name: size for size in (FULL, QUICK, TINY)}
 
 
@@ -69,7 +69,7 @@ def data(lines: Sequence[Line], size: Size, seconds: float) -> dict[str, object]
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run all parts; the status says that it ran, not that the targets are met."""
-    parser = argparse.ArgumentParser(prog="python -m bench", description="What the tables and the ledger cost.")
+    parser = argparse.ArgumentParser(prog="python -m bench", description="What the tables, the ledger and copies cost.")
     parser.add_argument("--quick", action="store_const", const="quick", default="full", dest="size", help="look only")
     parser.add_argument("--tiny", action="store_const", const="tiny", dest="size", help="only show that it runs")
     parser.add_argument("--json", type=Path, metavar="PATH", help="where to write it; bench/results/ without")

@@ -5,6 +5,7 @@ Reports are answered at once, as if every copy took no time: what is timed is th
 
 from __future__ import annotations
 
+from random import Random
 from time import perf_counter_ns
 from typing import TypeVar
 
@@ -34,10 +35,14 @@ def given(answer: T | Refusal | Short) -> T:
 # -- allocate and release ----------------------------------------------------------------------------------------------
 
 
-def ledger_pairs(batch: int, blocks: int) -> Timed:
-    """Allocate so many blocks and give them back, again and again."""
+def ledger_pairs(batch: int, blocks: int, *, scattered: bool = False) -> Timed:
+    """Allocate so many blocks and give them back, again and again; they follow each other unless they are scattered."""
     ledger = Ledger(LedgerConfig((PoolConfig("device", 4096),)))
     lease = given(ledger.open("bench"))
+    if scattered:
+        refs = list(given(ledger.allocate(lease, 4096)).blocks)
+        Random(0).shuffle(refs)
+        given(ledger.release(lease, refs))
     pairs = -(-blocks // batch)
 
     def work() -> None:
@@ -183,6 +188,10 @@ def lines(size: Size) -> list[Line]:
         name = f"allocate + release by {batch}: ledger / plain pool"
         note = f"a block: ledger {pair.second.median:,.0f} ns, pool {pair.first.median:,.0f} ns"
         result.append(Line(name, "x", pair.ratio, "at most", most, note))
+    pair = versus(pool_pairs(256, size.blocks * 4), ledger_pairs(256, size.blocks, scattered=True), size.turns)
+    result.append(
+        Line("the same by 256, the ledger's blocks scattered", "x", pair.ratio, note="not one after the other")
+    )
     few = size.events // 40
     kinds: tuple[tuple[str, Timed, int, float | None], ...] = (
         ("export", exported_events(few), LIFE, 0.5),

@@ -26,6 +26,8 @@ COMMANDS = {
     "autopsy": ("kvstate.cli.autopsy", "Say from the record of a run what went wrong first, and how it came to that."),
     "spec": ("kvstate.cli.spec", "Show the machines, check a file of your own, compare two versions."),
     "prove": ("kvstate.cli.prove", "Prove the laws from the data, for any number of blocks, parts and jobs."),
+    "promela": ("kvstate.cli.promela", "Print a small scope as a Promela model, for Spin to search."),
+    "mutate": ("kvstate.cli.mutate", "Plant one fault at a time, and say which check notices it."),
     "diagram": ("kvstate.cli.diagram", "Draw a machine, or how they are coupled: SVG, PNG, DOT, Mermaid."),
     "explain": ("kvstate.cli.explain", "Say what an error code or a row means, and what to do."),
     "doctor": ("kvstate.cli.doctor", "Say what is installed here, and whether a replay would run."),

@@ -38,9 +38,9 @@ RUNTIME = ("torch", "numpy", "xxhash")
 @click.command("doctor")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 def command(as_json: bool) -> int:
-    """Say what is installed here, what the hardware is, and which copier `kvstate replay` would use.
+    """Say what is installed here, what the hardware is, and which copier would run, and why.
 
-    The status is 1 when `kvstate replay` can't run here.
+    The status is 1 when none can, and so `kvstate replay` can't either.
     """
     facts = examine()
     if as_json:
@@ -55,7 +55,7 @@ def examine() -> dict[str, Any]:
     packages = {name: _version_of(name) for name in PACKAGES}
     torch = _torch(packages["torch"])
     missing = [name for name in RUNTIME if packages[name] is None]
-    ready = not missing and "error" not in torch
+    runs, copier = _copier(missing, torch)
     return {
         "kvstate": __version__,
         "spec": spec_version(),
@@ -69,8 +69,8 @@ def examine() -> dict[str, Any]:
         "packages": packages,
         "torch": torch,
         "dot": _dot(),
-        "copier": _copier(missing, torch),
-        "ready": ready,
+        "copier": copier,
+        "ready": runs,
     }
 
 
@@ -124,12 +124,25 @@ def _dot() -> str | None:
     return (answer.stderr or answer.stdout).strip().removeprefix("dot - ")
 
 
-def _copier(missing: list[str], torch: dict[str, Any]) -> str:
+def _copier(missing: list[str], torch: dict[str, Any]) -> tuple[bool, str]:
+    """Does a copier run, for a device pool where this machine would have it? Which one, and why."""
     if missing:
-        return f"none: {', '.join(missing)} not installed (pip install 'kvstate[runtime]')"
+        return False, f"none: {', '.join(missing)} not installed (pip install 'kvstate[runtime]')"
     if "error" in torch:
-        return "none: torch is installed and can't be imported"
-    return "threads; the device pool is a CPU tensor"
+        return False, "none: torch is installed and can't be imported"
+    from kvstate.runtime.copiers.batch_call import find_batch_call, load_library
+    from kvstate.runtime.copiers.choice import ChoiceError, choose
+
+    try:
+        copier, reason = choose("cuda" if torch["cuda"] else "cpu")
+    except ChoiceError as error:
+        return False, f"none: {error}"
+    text = f"{copier}: {reason}"
+    if copier == "cuda":
+        library = load_library()
+        has = library is not None and find_batch_call(library) is not None
+        text += "; batched by cuMemcpyBatchAsync" if has else "; this driver has no cuMemcpyBatchAsync"
+    return True, text
 
 
 def _show(facts: dict[str, Any]) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kvstate.cli.output import console, print_json
-from kvstate.cli.words import counted, did_you_mean
+from kvstate.cli.words import counted, did_you_mean, spec_version
 
 if TYPE_CHECKING:
     from kvstate.explore.scopes import Scope
@@ -120,6 +120,7 @@ def _as_dict(searches: Sequence[tuple[Explored, float]], told: Told | None) -> d
             "scenario": told.text,
         }
     return {
+        "spec": spec_version(),
         "scopes": [_one(found, seconds) for found, seconds in searches],
         "rows": fired,
         "never_fired": [row for row, count in fired.items() if not count],
@@ -131,6 +132,7 @@ def _one(found: Explored, seconds: float) -> dict[str, Any]:
     return {
         "name": found.scope.name,
         "title": found.scope.title,
+        "prefix": len(found.scope.prefix),
         "states": found.states,
         "moves": found.transitions,
         "depth": found.depth,
@@ -160,8 +162,8 @@ def _say(result: Mapping[str, Any], told: Told | None, out: Path | None) -> None
     if wrong is None:
         listed = " ".join(never) if len(never) <= FEW else f"{len(never)}, in the object of --json"
         click.echo(f"rows fired: {len(rows) - len(never)} of {len(rows)}; never: {listed or 'none'}")
-        left = [one["name"] for one in result["scopes"] if not one["finished"]]
-        end = f"; not searched to the end: {', '.join(left)}" if left else "; every scope was searched to its end"
+        left = [_left(one) for one in result["scopes"] if not one["finished"]]
+        end = f"; not searched to the end: {'; '.join(left)}" if left else "; every scope was searched to its end"
         click.echo(f"PASSED: no law was broken{end}.")
         return
     assert told is not None
@@ -172,6 +174,11 @@ def _say(result: Mapping[str, Any], told: Told | None, out: Path | None) -> None
         click.echo(f"written: {out}")
     moves = counted(len(told.commands), "move")
     click.echo(f"FAILED: {wrong['scope']} breaks {wrong['law']} in {moves}: {wrong['sentence']}", err=True)
+
+
+def _left(one: Mapping[str, Any]) -> str:
+    """How far a search came that did not come to its end."""
+    return f"{one['name']}, to depth {one['depth']}, {one['frontier']:,} of {one['states']:,} states not searched from"
 
 
 @contextmanager

@@ -73,11 +73,32 @@ def _rate(name: str, what: str) -> Decorator:
 )
 @click.option("--concurrency", type=int, default=DEFAULTS.concurrency, help="How many threads copy.")
 @click.option(
+    "--workers",
+    type=int,
+    metavar="N",
+    default=DEFAULTS.workers,
+    help="Copy in N processes, each with a piece of every block; 0 copies here.",
+)
+@click.option(
+    "--kill-workers",
+    type=int,
+    metavar="K",
+    default=DEFAULTS.kill_workers,
+    help="Kill a worker K times in the middle of what it does, and start another one.",
+)
+@click.option(
     "--hold",
     type=float,
     metavar="FACTOR",
     default=DEFAULTS.hold,
     help="Stretches how long a decode holds its blocks, which follows from output_length; 0 ends it at once.",
+)
+@click.option(
+    "--policy",
+    type=click.Choice(settings.POLICIES),
+    default=DEFAULTS.policy,
+    show_default=True,
+    help="Which cached block leaves first: the one that was never asked for again, or the one that rested longest.",
 )
 @click.option(
     "--integrity",
@@ -128,6 +149,12 @@ def _rate(name: str, what: str) -> Decorator:
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="RECORD",
     help="Write a record of the run: every input, row, effect and verdict, a JSON object a line.",
+)
+@click.option(
+    "--crash-dump",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="RECORD",
+    help="Keep the last events in memory, and write them down when the ledger is poisoned.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object instead of the table.")
 @click.option("--quiet", is_flag=True, help="No progress bar.")
@@ -191,8 +218,9 @@ def _config(
     config = ReplayConfig(**options)
     _check_codes(config)
     _check_memory(config)
-    if config.trace_out and not config.trace_out.parent.is_dir():
-        raise ConfigError("--trace-out", f"is {config.trace_out}; there is no folder {config.trace_out.parent}.")
+    for option, path in (("--trace-out", config.trace_out), ("--crash-dump", config.crash_dump)):
+        if path and not path.parent.is_dir():
+            raise ConfigError(option, f"is {path}; there is no folder {path.parent}.")
     return config
 
 

@@ -11,7 +11,15 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
     "requests": ("requests", "aborts", "preempts", "recomputes", "too_long", "skipped_lines"),
     "cache": ("block_refs", "unique_blocks", "hits", "misses", "pending_lookups", "loaded_blocks", "stored_blocks"),
     "copies": ("bytes_copied", "seconds", "copy_gb_per_s", "memcpy_gb_per_s"),
-    "failures": ("failures", "retries", "stale_reports", "unknown_reports", "quarantined_blocks"),
+    "failures": (
+        "failures",
+        "retries",
+        "stale_reports",
+        "unknown_reports",
+        "quarantined_blocks",
+        "workers_killed",
+        "leases_lost",
+    ),
     "races": (
         "max_inflight_jobs",
         "aborts_while_copying",

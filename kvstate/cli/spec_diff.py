@@ -61,7 +61,8 @@ def _directories(old: Path, new: Path) -> Difference:
 
     try:
         difference = compare(load_spec(old, check=False), load_spec(new), implied)
-        return _with_codes(difference, old / "errors.toml", new / "errors.toml")
+        difference = _with_codes(difference, old / "errors.toml", new / "errors.toml")
+        return _with_laws(difference, old / "properties.toml", new / "properties.toml")
     except SpecErrors as faults:
         raise _unread(faults) from None
 
@@ -79,6 +80,23 @@ def _with_codes(difference: Difference, old: Path, new: Path) -> Difference:
         return replace(difference, changes=(*difference.changes, gone))
     if new.exists():
         return replace(difference, changes=(*difference.changes, Change("errors.toml", "added", "error codes")))
+    return difference
+
+
+def _with_laws(difference: Difference, old: Path, new: Path) -> Difference:
+    """What is promised besides, where a spec says so."""
+    from kvstate.spec.diff_change import Change
+    from kvstate.spec.diff_laws import RELY, law_changes
+    from kvstate.spec.properties import load_properties
+
+    if old.exists() and new.exists():
+        changes = tuple(law_changes(load_properties(old), load_properties(new)))
+        return replace(difference, changes=(*difference.changes, *changes))
+    if old.exists():
+        gone = Change("properties.toml", "breaking", "the laws are gone", RELY)
+        return replace(difference, changes=(*difference.changes, gone))
+    if new.exists():
+        return replace(difference, changes=(*difference.changes, Change("properties.toml", "added", "the laws")))
     return difference
 
 

@@ -17,12 +17,14 @@ from kvstate.machines.ledger import ACTS, COUPLINGS
 from kvstate.machines.messages import Report, Token, Work
 from kvstate.replay.config import Law
 from kvstate.runtime.inbox import Inbox
-from kvstate.spec.expr import Expr, parse
+from kvstate.spec.expr import TRUE, Expr, parse
 from kvstate.spec.loader import load_spec
 from kvstate.spec.model import Machine, Row, Spec, VarType
 
 Submit = Callable[[Work], None]
 """What a copier calls when a part is submitted; as `kvstate.runtime.copiers.threads.OnSubmit`."""
+COPIERS_OWN: Law = "match-by-block"
+"""The one break that is in a copier and not in the spec."""
 
 
 @dataclass(frozen=True)
@@ -48,16 +50,29 @@ def intact() -> Broken:
 
 def break_law(law: Law) -> Broken:
     """The product without that law."""
-    return _BREAKS[law](load_spec())
+    if law == COPIERS_OWN:
+        return _match_by_block()
+    spec = load_spec()
+    mutant = broken_spec(law, spec)
+    changed = [new for old, new in zip(spec.machines, mutant.machines, strict=True) if old is not new]
+    kept, effects = {one.id for one in mutant.couplings}, {act.id: act.effect for act in mutant.acts}
+    return Broken(
+        {**tables.TABLES, **{machine.name: interpreted(machine) for machine in changed}},
+        tuple(row for row in COUPLINGS if row.id in kept),
+        tuple(row._replace(effect=effects[row.id]) for row in ACTS),
+    )
 
 
-def _tables(spec: Spec, *changed: Machine) -> Tables:
-    """The shipped tables, with those of the changed machines interpreted."""
-    return {**tables.TABLES, **{machine.name: interpreted(machine) for machine in changed}}
+def broken_spec(law: Law, spec: Spec) -> Spec:
+    """The spec without that law; the machines that stay are the same objects. A copier's own fault leaves all of it."""
+    return _BREAKS[law](spec) if law != COPIERS_OWN else spec
 
 
-def _with_rows(machine: Machine, **rows: Row) -> Machine:
-    return replace(machine, rows=tuple(rows.get(row.id, row) for row in machine.rows))
+def _with_rows(spec: Spec, name: str, *more: Row, **rows: Row) -> Spec:
+    """The spec with these rows of a machine in place of its own, and more of them behind."""
+    machine = spec.machine(name)
+    changed = replace(machine, rows=(*(rows.get(row.id, row) for row in machine.rows), *more))
+    return replace(spec, machines=tuple(changed if one is machine else one for one in spec.machines))
 
 
 def _set(machine: Machine, **values: str) -> tuple[tuple[str, Expr], ...]:
@@ -66,47 +81,42 @@ def _set(machine: Machine, **values: str) -> tuple[tuple[str, Expr], ...]:
     return tuple((name, parse(source, types)) for name, source in values.items())
 
 
-def _no_draining(spec: Spec) -> Broken:
+def _no_draining(spec: Spec) -> Spec:
     """A block whose owner leaves is free at once, whoever touches it still."""
     block = spec.machine("block")
     gone = _set(block, owners="0", readers="0", writers="0", lost="0", generation="generation + 1")
     rows = {row_id: replace(block.row(row_id), to="free", sets=gone) for row_id in ("B21", "B22", "B26", "B27")}
     harmless = [
-        replace(block.row(row_id), id=f"{row_id}x", sources=("free", *sources), to=None, sets=(), when=_true(block))
+        replace(block.row(row_id), id=f"{row_id}x", sources=("free", *sources), to=None, sets=(), when=TRUE)
         for row_id, sources in (("B34", ()), ("B37", ("open", "active", "cached")))
     ]
-    mutant = _with_rows(block, **rows)
-    return Broken(_tables(spec, replace(mutant, rows=(*mutant.rows, *harmless))))
+    return _with_rows(spec, "block", *harmless, **rows)
 
 
-def _true(machine: Machine) -> Expr:
-    return parse("True", {var.name: var.type for var in machine.vars})
-
-
-def _publish_before_commit(spec: Spec) -> Broken:
+def _publish_before_commit(spec: Spec) -> Spec:
     """A key is a hit from the moment its store is launched."""
     offload = spec.machine("offload")
     start, commit = offload.row("O01"), offload.row("O30")
     early = replace(start, effects=("commit_key", *start.effects))
     late = replace(commit, effects=tuple(effect for effect in commit.effects if effect != "commit_key"))
-    acts = tuple(row._replace(effect="commit_key") if row.act == "link_keys" else row for row in ACTS)
-    return Broken(_tables(spec, _with_rows(offload, O01=early, O30=late)), acts=acts)
+    acts = tuple(replace(act, effect="commit_key") if act.act == "link_keys" else act for act in spec.acts)
+    return replace(_with_rows(spec, "offload", O01=early, O30=late), acts=acts)
 
 
-def _timeout_frees(spec: Spec) -> Broken:
+def _timeout_frees(spec: Spec) -> Spec:
     """A part that was not heard in time, or was given up, counts as over."""
     part = spec.machine("part")
     timeout = replace(part.row("P07"), to="failed", effects=("let_go", "bad_again"))
     give_up = replace(part.row("P08"), to="failed", effects=("let_go",))
-    return Broken(_tables(spec, _with_rows(part, P07=timeout, P08=give_up)))
+    return _with_rows(spec, "part", P07=timeout, P08=give_up)
 
 
-def _no_condemned_keys(spec: Spec) -> Broken:
+def _no_condemned_keys(spec: Spec) -> Spec:
     """Bad bytes are forgotten: the next lookup finds them again."""
-    return Broken(tables.TABLES, couplings=tuple(row for row in COUPLINGS if row.event != "condemn"))
+    return replace(spec, couplings=tuple(row for row in spec.couplings if row.event != "condemn"))
 
 
-def _end_at_first_failure(spec: Spec) -> Broken:
+def _end_at_first_failure(spec: Spec) -> Spec:
     """A batch ends when one part has failed, and leaves the others to their fate."""
     transfer = spec.machine("transfer")
     ended = _set(transfer, left="0", told="True")
@@ -114,7 +124,7 @@ def _end_at_first_failure(spec: Spec) -> Broken:
         row_id: replace(transfer.row(row_id), to="fell_back", sets=ended, effects=transfer.row("X17").effects)
         for row_id in ("X13", "X14", "X15")
     }
-    return Broken(_tables(spec, _with_rows(transfer, **rows)))
+    return _with_rows(spec, "transfer", **rows)
 
 
 class _Restamped(Inbox):
@@ -137,7 +147,7 @@ class _Restamped(Inbox):
         return super().put(report if block is None else report._replace(token=self.current[block]))
 
 
-def _match_by_block(spec: Spec) -> Broken:
+def _match_by_block() -> Broken:
     """Reports are matched by block instead of token."""
     inbox = _Restamped()
 
@@ -151,9 +161,8 @@ def _match_by_block(spec: Spec) -> Broken:
     return Broken(tables.TABLES, inbox=lambda _: inbox, submit=submit)
 
 
-_BREAKS: dict[Law, Callable[[Spec], Broken]] = {
+_BREAKS: dict[Law, Callable[[Spec], Spec]] = {
     "no-draining": _no_draining,
-    "match-by-block": _match_by_block,
     "publish-before-commit": _publish_before_commit,
     "timeout-frees": _timeout_frees,
     "no-condemned-keys": _no_condemned_keys,

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from kvstate.errors import Code, properties_of
 from kvstate.machines.messages import Kind, Outcome
-from kvstate.runtime.copy import STAGES
+from kvstate.runtime.stages import STAGES
 
 Span = tuple[float, float]
 """Seconds, the least and the most."""

@@ -23,11 +23,12 @@ from kvstate.machines.messages import Failure, Outcome, Report, Token, Work
 from kvstate.replay.chaos import EXCEPTIONS, Chaos
 from kvstate.replay.flights import Counts, Flight, Step
 from kvstate.runtime.clock import Clock
-from kvstate.runtime.copiers import CopierClosedError
+from kvstate.runtime.copiers import CopierClosedError, Past, Progress
 from kvstate.runtime.copiers.threads import OnLand, OnSubmit
-from kvstate.runtime.copy import STAGES, Integrity, answer, attempt, lines_of
+from kvstate.runtime.copy import Integrity, answer, attempt, lines_of
 from kvstate.runtime.inbox import Inbox
 from kvstate.runtime.memory import Memory
+from kvstate.runtime.stages import STAGES
 
 
 class Chaotic:
@@ -69,6 +70,7 @@ class Chaotic:
         """Those whose bytes are not over, by serial, oldest first."""
         self._by_token: dict[Token, Flight] = {}
         """The same, for cancels; of two under one token, which no sound ledger makes, the newer."""
+        self._past = Past()
         self._steps: list[Step] = []
         self._planned = 0
         self._serial = 0
@@ -112,6 +114,13 @@ class Chaotic:
             self._end(flight)
             self.counts.cancelled += 1
         self._answer(flight, Report(token, Outcome.CANCELLED), late=flight.fate.late_report > 0)
+
+    def probe(self, token: Token) -> Progress:
+        """As `Copier.probe`. A flight whose report is late, lost or a timeout may be over all the same."""
+        with self._lock:
+            if token in self._by_token:
+                return Progress.RUNNING
+            return Progress.OVER if token in self._past else Progress.UNKNOWN
 
     def _later(
         self, seconds: float, flight: Flight, report: Report | None, late: bool = False, again: bool = False
@@ -208,6 +217,7 @@ class Chaotic:
     def _end(self, flight: Flight) -> None:
         """Its bytes are over. Needs the lock."""
         flight.over = True
+        self._past.add(flight.work.token)
         del self._flights[flight.serial]
         if self._by_token.get(flight.work.token) is flight:
             del self._by_token[flight.work.token]

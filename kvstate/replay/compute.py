@@ -12,9 +12,7 @@ from typing import Final, NamedTuple
 
 from kvstate.machines.messages import BlockRefs
 from kvstate.machines.verdicts import Refusal
-from kvstate.replay.content import check_many, poison_many, write_many
 from kvstate.replay.plays import Play
-from kvstate.replay.result import ReplayResult
 from kvstate.replay.stack import Stack
 
 PIPELINE: Final = 2
@@ -32,22 +30,22 @@ class Step(NamedTuple):
     """Whose content that is, a key a block."""
     play: Play
     """The request that it computes, and whose hits it reads."""
+    lease: int
+    """Of the request when the step went out; it may have another by now, with other hits."""
 
 
 class Compute:
     """Dispatches and retires steps; the only one besides the copiers who touches the bytes of the device.
 
-    What it finds wrong is told to the watch and counted in the result. Nothing here raises.
+    What it finds wrong is told to the watch and counted. Nothing here raises.
     """
 
-    def __init__(self, stack: Stack, result: ReplayResult) -> None:
-        """`result.wrong_bytes` is the one number that is counted here."""
+    def __init__(self, stack: Stack) -> None:
+        """Blocks with wrong bytes are counted by the hardware of the stack."""
         self.stack = stack
         """What the steps run on."""
-        self.result = result
-        """Where blocks with wrong bytes are counted."""
-        self.array = stack.memory.pools[0].array
-        """The bytes of the device, [blocks, block_bytes]. Its blocks are numbered from 0, so a number is a row."""
+        self.hardware = stack.hardware
+        """Where the bytes are."""
         self.steps: deque[Step] = deque()
         """What is under way, oldest first."""
         self.last = 0
@@ -63,7 +61,7 @@ class Compute:
         if isinstance(sent, Refusal):
             self.stack.watch.violation("L3.no_reuse", f"step {self.last} went out unknown to the ledger: {sent.reason}")
         self.stack.note("step_dispatched", step=self.last, leases=len(leases))
-        self.steps.append(Step(self.last, refs, keys, play))
+        self.steps.append(Step(self.last, refs, keys, play, play.lease))
         sealed = self.stack.ledger.seal(play.lease, refs, keys)
         if isinstance(sealed, Refusal):
             self.stack.watch.violation("L9.named", f"a block of lease {play.lease} can't be sealed: {sealed.reason}")
@@ -83,18 +81,18 @@ class Compute:
                     "L3.no_reuse", f"step {step.number} writes block {block}, whose gen {life} is over"
                 )
         if step.refs:
-            write_many(self.array, step.refs.blocks, step.keys)
+            self.hardware.write(step.refs.blocks, step.keys)
         self.stack.engine.step_retired(step.number)
         self.stack.note("step_retired", step=step.number)
         play = step.play
-        if play.hit is not None and play.lease in books.leases:
+        if play.hit is not None and play.lease == step.lease and play.lease in books.leases:
             self.compare(play, range(len(play.hit.blocks)))
 
     def poison(self, refs: BlockRefs) -> None:
         """Make these device blocks say that they hold nothing, so that what a load leaves out is seen."""
-        poison_many(self.array, refs.blocks, refs.blocks, refs.generations)
+        self.hardware.poison(refs.blocks, refs.generations)
 
     def compare(self, play: Play, places: Sequence[int]) -> None:
         """Every byte of the blocks at these places of a prompt must be what their keys must hold."""
         blocks, keys = [play.blocks.blocks[place] for place in places], play.keys
-        self.result.wrong_bytes += len(check_many(self.array, blocks, [keys[place] for place in places]))
+        self.hardware.check(blocks, [keys[place] for place in places])

@@ -26,6 +26,10 @@ Law = Literal[
 """What can be taken out of a run, to see that it is missed; `kvstate.replay.breaks` says of each what it is."""
 LAWS: Final[tuple[Law, ...]] = get_args(Law)
 """All of `Law`."""
+Policy = Literal["adaptive", "lru"]
+"""Which cached block leaves first: the policies of `kvstate.machines`."""
+POLICIES: Final[tuple[Policy, ...]] = get_args(Policy)
+"""All of `Policy`."""
 INTEGRITY: Final[tuple[Integrity, ...]] = get_args(Integrity)
 """All of `Integrity`."""
 
@@ -39,6 +43,10 @@ MAX_POOL_BYTES: Final = 1 << 40
 """More than any machine has; what this one has is for the command line to ask."""
 MAX_CONCURRENCY: Final = 256
 """Threads."""
+MAX_WORKERS: Final = 64
+"""Processes, each with both pools."""
+MAX_KILLS: Final = 10_000
+"""Each takes as long as a process needs to start."""
 MAX_REQUESTS: Final = 1 << 31
 """Of a run."""
 MAX_HOLD: Final = 1000.0
@@ -91,7 +99,11 @@ class ReplayConfig:
     block_bytes: int = 4096
     """Bytes of a block, a multiple of 8, since every 8 bytes say whose they are."""
     concurrency: int = 2
-    """Threads of the copier."""
+    """Threads of the copier; of each, where there are several workers."""
+    workers: int = 0
+    """Processes that hold a piece of every block each, a rank a process; 0 is one rank, in this very process."""
+    kill_workers: int = 0
+    """How often a worker is killed in the middle of what it does, and another one started in its place."""
     hold: float = 1.0
     """How long a request's decode holds its lease, as a factor on what `output_length` gives; 0 closes it at once."""
     limit: int | None = None
@@ -124,8 +136,12 @@ class ReplayConfig:
     """Run with this law taken out of the spec, or of the copier."""
     skip_bad: bool = False
     """Count broken lines of the trace and go on."""
+    policy: Policy = "adaptive"
+    """Which cached block leaves first, in every pool."""
     trace_out: Path | None = None
     """Write every decision there, as NDJSON."""
+    crash_dump: Path | None = None
+    """Keep the last events in memory, and write them there when the ledger is poisoned."""
     must_race: bool = False
     """Fail a run in which too little happened at the same time to prove anything."""
 
@@ -136,6 +152,12 @@ class ReplayConfig:
         if self.block_bytes % 8:
             raise ConfigError("--block-bytes", f"is {self.block_bytes}; it must be a multiple of 8.")
         _whole("--concurrency", self.concurrency, 1, MAX_CONCURRENCY)
+        _whole("--workers", self.workers, 0, MAX_WORKERS)
+        _whole("--kill-workers", self.kill_workers, 0, MAX_KILLS)
+        if self.kill_workers and not self.workers:
+            raise ConfigError("--kill-workers", f"is {self.kill_workers}, and there are none; give --workers as well.")
+        if self.workers and self.deterministic:
+            raise ConfigError("--workers", "and --deterministic: processes have no virtual time; give one of the two.")
         _whole("--seed", self.seed, 0, MAX_SEED)
         if self.limit is not None:
             _whole("--limit", self.limit, 1, MAX_REQUESTS)
@@ -144,6 +166,7 @@ class ReplayConfig:
             _rate(f"--{name}", getattr(self, name))
         self._check_sums()
         _choice("--integrity", self.integrity, INTEGRITY)
+        _choice("--policy", self.policy, POLICIES)
         if self.break_law is not None:
             _choice("--break", self.break_law, LAWS)
         for end in self.delay:
@@ -167,8 +190,8 @@ class ReplayConfig:
 
     @property
     def pool_bytes(self) -> int:
-        """Memory that both pools take together."""
-        return (self.device_blocks + self.host_blocks) * self.block_bytes
+        """Memory that both pools take together, over all ranks."""
+        return (self.device_blocks + self.host_blocks) * self.block_bytes * max(1, self.workers)
 
     def as_dict(self) -> dict[str, Any]:
         """The settings as plain values, for records and `--json`."""

@@ -14,6 +14,7 @@ from kvstate.machines.tables.block import State as B
 from kvstate.machines.verdicts import Ending
 from kvstate.replay.breaks import break_law
 from kvstate.replay.config import GENERATED_REQUESTS, Progress, ReplayConfig
+from kvstate.replay.kills import Kills
 from kvstate.replay.player import Player
 from kvstate.replay.result import ReplayResult
 from kvstate.replay.serving import Serving
@@ -52,14 +53,14 @@ def run(config: ReplayConfig, progress: Progress) -> ReplayResult:
         total, requests = _requests(config, result, closing)
         broken = None if config.break_law is None else break_law(config.break_law)
         stack = Stack(config, broken, record)
-        closing.callback(stack.copier.close, 5.0)
+        closing.callback(stack.hardware.close)
         player = Player(config, stack, result)
         closing.enter_context(_few_collections())
         start = time.perf_counter()
-        _play(player, requests, total, progress)
+        _play(config, player, requests, total, progress)
         _bring_home(player)
         result.seconds = time.perf_counter() - start
-        _count(stack, player.serving, result)
+        _count(config, stack, player.serving, result)
     _judge(config, stack, result)
     return result
 
@@ -104,11 +105,15 @@ def _requests(config: ReplayConfig, result: ReplayResult, closing: ExitStack) ->
     return (lines if config.limit is None or lines is None else min(lines, config.limit)), limited()
 
 
-def _play(player: Player, requests: Iterator[Request], total: int | None, progress: Progress) -> None:
+def _play(
+    config: ReplayConfig, player: Player, requests: Iterator[Request], total: int | None, progress: Progress
+) -> None:
     watch = player.stack.watch
     every = max(1, (total or 10_000) // AUDITS)
+    kills = Kills(config, total or 1000)
     for number, request in enumerate(requests, 1):
         player.play(request)
+        kills.after(number, player)
         if number % 64 == 0:
             progress(number, total)
             watch.forget_lives()
@@ -117,6 +122,7 @@ def _play(player: Player, requests: Iterator[Request], total: int | None, progre
             watch.audit()
         if player.stalled or player.ledger.fatal is not None:
             break
+    kills.rest(player)
     progress(player.serving.admitted, total)
 
 
@@ -135,20 +141,24 @@ def _bring_home(player: Player) -> None:
         stack.note("fence")
         player.turn()
         ledger.shut()
+    if ledger.fatal is not None:
+        stack.poll()  # what the ledger has said of it is still to be heard, and to be written down
 
 
-def _count(stack: Stack, serving: Serving, result: ReplayResult) -> None:
+def _count(config: ReplayConfig, stack: Stack, serving: Serving, result: ReplayResult) -> None:
     """Read off what the ledger, the watch and the copier counted."""
     ledger, watch = stack.ledger, stack.watch
     books = ledger.books
     watch.audit()
+    stack.hardware.settle()
+    result.wrong_bytes = stack.hardware.wrong
     if ledger.fatal is None:
         watch.untold(serving.untold)
         for sentence in ledger.rest():
             watch.violation("L11.home", sentence)
     result.unique_blocks = len(serving.unique)
-    result.bytes_copied = watch.copied * stack.memory.block_bytes
-    busy = stack.copier.seconds
+    result.bytes_copied = watch.copied * config.block_bytes
+    busy = stack.hardware.seconds
     result.copy_gb_per_s = round(result.bytes_copied / busy / 1e9, 3) if busy else 0.0
     result.memcpy_gb_per_s = round(_memcpy(), 3)
     result.failures = dict(sorted(watch.failures.items()))
@@ -201,10 +211,14 @@ def _judge(config: ReplayConfig, stack: Stack, result: ReplayResult) -> None:
         problems.append(f"{result.leaked_blocks} blocks are held at the end by nobody")
     if result.quarantined_after_fence:
         problems.append(f"{result.quarantined_after_fence} blocks are in quarantine after the final fence")
+    if result.workers_killed != config.kill_workers and not problems:
+        problems.append(f"{result.workers_killed} workers were lost, and {config.kill_workers} were to be killed")
     if config.break_law is not None and not problems:
         problems.append(f"{config.break_law} was taken out and nobody noticed; a longer or wilder run may")
     if config.must_race and not problems:
         problems.extend(_no_race(config, result))
+    if problems and stack.crash is not None:
+        problems.append(stack.crash.said)
     result.problems = problems
 
 

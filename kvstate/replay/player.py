@@ -54,6 +54,8 @@ class Player:
             else:
                 stack.wait()
         done = stack.poll()
+        for loss in done.lost:
+            serving.lost(loss)
         for load in done.loads:
             serving.loaded(load)
         for job in done.jobs:

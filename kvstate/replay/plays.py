@@ -51,7 +51,9 @@ class Play:
     doom: Doom = ""
     """What the dice said; `Serving` says when."""
     tries: int = 1
-    """Which lease of it this is, counted from 1."""
+    """Which lease of it this is, counted from 1; one that went with a rank does not count."""
+    counted: bool = False
+    """Have its hits and misses been counted? Those of its first lookup are."""
 
 
 def keys_of(hash_ids: Iterable[int]) -> list[bytes]:

@@ -50,6 +50,10 @@ class ReplayResult:
     """Reports for a part or attempt that is over."""
     unknown_reports: int = 0
     """Reports under a token that was never minted."""
+    workers_killed: int = 0
+    """Worker processes that were killed, noticed, and replaced by another."""
+    leases_lost: int = 0
+    """Leases that were open when a worker was found gone; their requests began anew."""
     quarantined_blocks: int = 0
     """Blocks that entered quarantine during the run."""
     quarantined_after_fence: int = 0

@@ -27,6 +27,7 @@ from kvstate.replay.result import ReplayResult
 from kvstate.replay.stack import Stack
 from kvstate.replay.trace import Request
 from kvstate.replay.workload import BLOCK_TOKENS
+from kvstate.runtime.engine import Loss
 
 
 class Serving:
@@ -42,7 +43,7 @@ class Serving:
         """What is counted."""
         self.ledger = stack.ledger
         """Where every request here goes."""
-        self.compute = Compute(stack, result)
+        self.compute = Compute(stack)
         """The steps, and who else touches the device."""
         self.dice = Random(config.seed ^ 0x5EED)
         """Says who is aborted and who is preempted; apart from the dice of the copies."""
@@ -128,7 +129,8 @@ class Serving:
             self.ledger.unpin(hit)
             self.stack.note("unpin", lease=play.lease)
             return False
-        if play.tries == 1:
+        if not play.counted:
+            play.counted = True
             self.result.hits["host"] += below
             self.result.hits["device"] += cached - below
             self.result.misses += len(play.request.hash_ids) - cached
@@ -254,6 +256,17 @@ class Serving:
             self.result.aborts_while_copying += 1
         self._end(play, self.ledger.abort)
         return True
+
+    def lost(self, loss: Loss) -> None:
+        """A rank is gone, and with it all bytes: whoever had an open lease begins anew, after those who wait to."""
+        self.result.workers_killed += 1
+        self.result.leases_lost += len(loss.leases)
+        alive = {play.lease: play for play in (*self.waiting.values(), *self.decoding)}
+        begin = [alive[lease] for lease in loss.leases if lease in alive]
+        gone = set(loss.leases)
+        self.waiting = {lease: play for lease, play in self.waiting.items() if lease not in gone}
+        self.decoding = deque(play for play in self.decoding if play.lease not in gone)
+        self.again.extend(begin)
 
     def _preempt(self, play: Play) -> None:
         self.result.preempts += 1

@@ -5,23 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TextIO
 
+from kvstate.machines.adaptive import Adaptive
+from kvstate.machines.books import MakePolicy
 from kvstate.machines.config import LedgerConfig, PoolConfig
 from kvstate.machines.ledger import Ledger
-from kvstate.machines.messages import Report
-from kvstate.machines.verdicts import Verdict
-from kvstate.replay.breaks import Broken, intact
-from kvstate.replay.chaos import Chaos
-from kvstate.replay.chaos_copiers import ChaosThreadCopier, VirtualCopier
-from kvstate.replay.config import RATES, ReplayConfig
-from kvstate.replay.record import Recorder
+from kvstate.machines.messages import Effect, Report, Work
+from kvstate.machines.policy import LRU
+from kvstate.replay.breaks import Broken, Submit, intact
+from kvstate.replay.chaos_copiers import VirtualCopier
+from kvstate.replay.config import RATES, Policy, ReplayConfig
+from kvstate.replay.hardware import Hardware, Local
+from kvstate.replay.shards import Shards
 from kvstate.replay.watch import Watch
 from kvstate.replay.workload import BLOCK_TOKENS
 from kvstate.runtime.clock import RealClock, VirtualClock
-from kvstate.runtime.copiers.threads import ThreadCopier
 from kvstate.runtime.copy import Integrity
 from kvstate.runtime.engine import Engine, Poll
 from kvstate.runtime.inbox import Inbox
-from kvstate.runtime.memory import Memory, Pool
+from kvstate.trace.record import Recorder
+from kvstate.trace.ring import Crash, Ring
 
 GRACE: Final = 0.2
 """Seconds from the end of a wait to the lapse; with the deadlines, less than the `late_by` of the chaos."""
@@ -43,6 +45,7 @@ def ledger_config(config: ReplayConfig) -> LedgerConfig:
     return LedgerConfig(
         pools=(PoolConfig("device", config.device_blocks), PoolConfig("host", config.host_blocks, verify=verify)),
         tokens_per_block=BLOCK_TOKENS,
+        ranks=config.workers or 1,
         part_blocks=8,
         batch_blocks=16,
         max_jobs=512,
@@ -54,31 +57,35 @@ def ledger_config(config: ReplayConfig) -> LedgerConfig:
     )
 
 
+EVICTS: Final[dict[Policy, MakePolicy]] = {"adaptive": Adaptive, "lru": LRU}
+"""By the name of the setting."""
+
+
 class Stack:
     """See the module. In virtual time nothing happens but in `poll` and `wait`, and a seed gives one run."""
 
     def __init__(self, config: ReplayConfig, broken: Broken | None, record: TextIO | None) -> None:
         """`broken` is what runs instead of what ships, `record` where the record is written; `None` is neither.
 
-        Starts the threads of the copier: whoever makes a stack closes `copier` in the end.
+        Starts threads or processes: whoever makes a stack closes `hardware` in the end.
         """
         law = broken or intact()
         self.clock = VirtualClock() if config.deterministic else RealClock()
         """The time that all here go by."""
-        self.memory = Memory(
-            [
-                Pool("device", 0, config.device_blocks, config.block_bytes),
-                Pool("host", config.device_blocks, config.host_blocks, config.block_bytes),
-            ]
+        self.ledger = Ledger(
+            ledger_config(config),
+            machines=law.machines,
+            couplings=law.couplings,
+            acts=law.acts,
+            policy=EVICTS[config.policy],
         )
-        """The device pool, from block 0, and behind it the host pool."""
-        self.ledger = Ledger(ledger_config(config), machines=law.machines, couplings=law.couplings, acts=law.acts)
         """What is replayed."""
         self.recorder = None if record is None else Recorder(self.ledger, record, config.as_dict())
         """Who writes the record, if there is one."""
-        self.note: Callable[..., None] = _quiet if self.recorder is None else self.recorder.on_input
-        """Tell the record of an input, as `Recorder.on_input`; does nothing where there is no record."""
-        self._fatal_noted = False
+        self.crash = (
+            None if config.crash_dump is None else Crash(Ring(self.ledger), config.crash_dump, config.as_dict())
+        )
+        """What keeps the end of the run for the day when the ledger is poisoned."""
         self.watch = Watch(self.ledger)
         """Who sees what is physically so."""
         self.inbox = law.inbox(Inbox())
@@ -86,61 +93,53 @@ class Stack:
         hurry = any(getattr(config, name) for name in RATES) or bool(config.fail_codes)
         self.offload_seconds, self.load_seconds = HURRIED if hurry else UNHURRIED
         """From a request to its deadline."""
-        self.copier = self._copier(config, law)
-        """Who moves the bytes: in virtual time, in threads, or in threads and with a fate for each part."""
-        self.engine = Engine(self.ledger, {"cpu": self.copier}, self.inbox, self.clock)
-        """What hands effects to the copier, and its reports to the ledger."""
+        self.hardware: Hardware
+        """Where the bytes are, and who moves them."""
+        if config.workers:
+            self.hardware = Shards(config, self.watch, self.inbox)
+        else:
+            self.hardware = Local(config, law, self.watch, self.inbox, self.clock)
+        self.engine = Engine(self.ledger, self.hardware.links, self.inbox, self.clock)
+        """What hands effects to the copiers, and their reports to the ledger."""
+        if config.workers:
+            self.engine.tap = _submitted(law.submit(self.watch.on_submit))
         self.engine.heard = self._heard
-        if self.recorder is not None:
-            self.engine.tap = self.recorder.on_effect
+        self.engine.crash = self.crash
+        self.engine.listeners += [listener for listener in (self.recorder, self.crash and self.crash.ring) if listener]
 
-    def _copier(self, config: ReplayConfig, law: Broken) -> VirtualCopier | ChaosThreadCopier | ThreadCopier:
-        chaos = Chaos(
-            fail=config.fail,
-            fail_codes=config.fail_codes,
-            late=config.late,
-            duplicate=config.duplicate,
-            lost=config.lost,
-            corrupt=config.corrupt,
-            delay=(config.delay[0] / 1000, config.delay[1] / 1000),
-            seed=config.seed,
-        )
-        options: dict[str, Any] = {
-            "integrity": Integrity(config.integrity),
-            "on_land": self.watch.on_land,
-            "on_submit": law.submit(self.watch.on_submit),
-        }
-        if isinstance(self.clock, VirtualClock):
-            return VirtualCopier(self.memory, self.inbox, self.clock, chaos, **options)
-        if chaos == Chaos(seed=config.seed):
-            return ThreadCopier(self.memory, self.inbox, config.concurrency, **options)
-        return ChaosThreadCopier(self.memory, self.inbox, self.clock, chaos, config.concurrency, **options)
+    def note(self, name: str, **values: Any) -> None:
+        """Tell whoever listens of an input, as `Listener.on_input`."""
+        for listener in self.engine.listeners:
+            listener.on_input(name, **values)
 
     def _heard(self, report: Report) -> None:
+        self.hardware.hear(report)
         self.watch.on_report(report)
-        if self.recorder is not None:
-            self.recorder.on_report(report)
 
     def poll(self) -> Poll:
-        """A turn of the engine. In virtual time, first a moment passes and what is due happens."""
-        if isinstance(self.clock, VirtualClock) and isinstance(self.copier, VirtualCopier):
+        """A turn of the engine. In virtual time, first a moment passes and what is due happens.
+
+        A worker that is gone has been replaced when this returns; `Poll.lost` says what went with it.
+        """
+        if isinstance(self.clock, VirtualClock) and (copier := self._virtual()) is not None:
             self.clock.advance(ADMISSION)
-            self.copier.advance(self.clock.now())
+            copier.advance(self.clock.now())
         done = self.engine.poll()
-        if self.recorder is not None:
-            verdicts: list[Verdict] = [*done.loads, *done.jobs, *done.settled]
-            if done.fatal is not None and not self._fatal_noted:
-                verdicts.append(done.fatal)
-                self._fatal_noted = True
-            for verdict in verdicts:
-                self.recorder.on_verdict(verdict)
+        for loss in done.lost:
+            self.note("rank_lost", rank=loss.rank, leases=len(loss.leases), keys=loss.keys, parts=loss.parts)
+            self.engine.replace(loss.rank, self.hardware.restart(loss.rank))
         return done
+
+    def _virtual(self) -> VirtualCopier | None:
+        """The copier, where it lives in virtual time."""
+        copier = self.hardware.copier if isinstance(self.hardware, Local) else None
+        return copier if isinstance(copier, VirtualCopier) else None
 
     def wait(self) -> None:
         """Until something is due: in virtual time, go there; in real time, sleep until a report or a timer."""
         due = self.ledger.next_timer()
-        if isinstance(self.clock, VirtualClock) and isinstance(self.copier, VirtualCopier):
-            times = [time for time in (due, self.copier.next_due()) if time is not None]
+        if isinstance(self.clock, VirtualClock) and (copier := self._virtual()) is not None:
+            times = [time for time in (due, copier.next_due()) if time is not None]
             if times and min(times) > self.clock.now():
                 self.clock.advance(min(times) - self.clock.now())
             return
@@ -148,5 +147,11 @@ class Stack:
         self.inbox.wait(pause)
 
 
-def _quiet(name: str, **values: Any) -> None:
-    """There is no record."""
+def _submitted(submit: Submit) -> Callable[[Effect], None]:
+    """Tells of work as it goes out, where the copier that will be given it is in another process."""
+
+    def tap(effect: Effect) -> None:
+        if isinstance(effect, Work):
+            submit(effect)
+
+    return tap

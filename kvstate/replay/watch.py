@@ -18,7 +18,7 @@ from kvstate.machines.messages import BlockRef, Kind, Outcome, Report, Token, Wo
 from kvstate.machines.tables.block import State as B
 from kvstate.machines.tables.part import State as P
 from kvstate.machines.verdicts import Hit
-from kvstate.replay.rows import listen
+from kvstate.trace.rows import listen
 
 KEPT: Final = 20
 """So many violations are kept in full; the rest are counted."""
@@ -67,11 +67,15 @@ class Watch:
         self._lives[work.token] = (work, tuple([generation[block] for block in (*work.src, *work.dst)]))
 
     def on_land(self, work: Work, when: float) -> None:  # noqa: ARG002 - a hook of the copiers
+        """As `on_landing`, of the copier's own process."""
+        self.on_landing(work.token)
+
+    def on_landing(self, token: Token) -> None:
         """Bytes are about to move: every block must be in the life that the copy was started on (law L3)."""
         books = self.ledger.books
-        whole, lives = self._lives[work.token]
-        self._landed.add(work.token)
-        late = self._given_up(work.token)
+        whole, lives = self._lives[token]
+        self._landed.add(token)
+        late = self._given_up(token)
         generation, state = books.generation, books.block_state
         for block, life in zip((*whole.src, *whole.dst), lives, strict=True):
             if generation[block] != life:

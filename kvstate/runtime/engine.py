@@ -7,6 +7,10 @@
         4. engine.pump()                            effects of those requests go out before the step that needs them
         5. engine.step_dispatched(n, leases) ... engine.step_retired(m)
 
+Each rank has an end of its own, a `Link`: a `Dispatcher` where its copiers are in this process, a pipe where they are
+not. A rank whose process is gone is noticed in `poll` and told in `Poll.lost`; what that means stands in
+`kvstate.machines.ranks`.
+
 One thread owns the engine and its ledger; the inbox is the only door for others. `poll` is bounded, never waits and
 never raises: what a worker says, and what goes wrong in a copier, comes back as a report; a broken invariant comes back
 as `Poll.fatal`.
@@ -15,18 +19,35 @@ as `Poll.fatal`.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from kvstate.errors import from_exception, outcome_of
+from kvstate.errors import Code, KVError
 from kvstate.machines.ledger import Ledger
-from kvstate.machines.messages import Cancel, Effect, Outcome, Report, Work
-from kvstate.machines.verdicts import Fatal, JobVerdict, LoadVerdict, Refusal, Settlement
+from kvstate.machines.messages import Cancel, Effect, Failure, Hold, Report, Undo, Unhold, Work
+from kvstate.machines.ranks import rank_lost
+from kvstate.machines.verdicts import Fatal, JobVerdict, LoadVerdict, Refusal, Settlement, Verdict
 from kvstate.runtime.clock import Clock
 from kvstate.runtime.copiers import Copier
-from kvstate.runtime.copy import STAGES
+from kvstate.runtime.dispatcher import Dispatcher, Link
 from kvstate.runtime.inbox import Inbox
+from kvstate.trace.record import Listener
+from kvstate.trace.ring import Crash
+
+
+class Loss(NamedTuple):
+    """A rank whose process is gone, and its memory with it. All bytes are: a block has a piece on every rank."""
+
+    rank: int
+    """It fails what it is given until `Engine.replace` brings another."""
+    error: KVError
+    """PEER_LOST, with what was seen of its end."""
+    leases: tuple[int, ...]
+    """They were open and are aborted; their requests have to be admitted again, and computed from the start."""
+    keys: int
+    """So many were dropped: nothing of before is a hit again."""
+    parts: int
+    """So many were under way there, and are over: the end of the process is the proof."""
 
 
 class Poll(NamedTuple):
@@ -42,115 +63,76 @@ class Poll(NamedTuple):
     """Why the ledger is poisoned. Unlike the others it is said again in every turn from then on."""
     reports: int
     """How many reports were fed to the ledger."""
-
-
-class Dispatcher:
-    """Gives effects to copiers, in order, each not before the step that it waits for has retired.
-
-    It needs no ledger: a recorded stream of effects and retired steps makes the same copies again. Nothing here raises:
-    what a copier raises becomes a report.
-    """
-
-    def __init__(self, copiers: Mapping[str, Copier], inbox: Inbox) -> None:
-        """`copiers` by the names that `Work.copier` gives them; `inbox` takes the reports of what never began."""
-        self.copiers = dict(copiers)
-        """By name."""
-        self.inbox = inbox
-        """Where reports go, the copiers' as well."""
-        self.retired = 0
-        """The last compute step that is over."""
-        self.waiting: list[Work] = []
-        """Work whose step is not over, in order. No copier knows of it."""
-
-    def give(self, effects: Iterable[Effect]) -> None:
-        """Hand effects out, in their order; work whose step is not over is kept until it is."""
-        for effect in effects:
-            if isinstance(effect, Work):
-                if effect.after_step > self.retired:
-                    self.waiting.append(effect)
-                else:
-                    self._submit(effect)
-            elif isinstance(effect, Cancel):
-                self._cancel(effect)
-            # There is no Undo: it belongs to durable pools, which no copier here has and `Engine` refuses.
-
-    def step_retired(self, step: int) -> None:
-        """This compute step and all before it are over: hand out what waited for them."""
-        self.retired = max(self.retired, step)
-        ready = [work for work in self.waiting if work.after_step <= self.retired]
-        self.waiting = [work for work in self.waiting if work.after_step > self.retired]
-        for work in ready:
-            self._submit(work)
-
-    def _submit(self, work: Work) -> None:
-        """Start the part; one that can't start has failed, and says so like every other (I20, I22)."""
-        try:
-            self.copiers[work.copier].submit(work)
-        except Exception as error:
-            failure = from_exception(error, stage=STAGES[work.kind])
-            self.inbox.put(Report(work.token, outcome_of([failure], proved=True), (failure,)))
-
-    def _cancel(self, cancel: Cancel) -> None:
-        """Work that has not been given out is over at once; else every copier is asked, and the right one listens.
-
-        A cancel is a wish. One that a copier can't even take is lost, and the copy ends by itself or by the lapse.
-        """
-        for work in self.waiting:
-            if work.token == cancel.token:
-                self.waiting.remove(work)
-                self.inbox.put(Report(work.token, Outcome.CANCELLED))
-                return
-        for copier in self.copiers.values():
-            with suppress(Exception):
-                copier.cancel(cancel.token)
+    lost: tuple[Loss, ...] = ()
+    """Ranks that are gone since the last turn. To be looked at first: verdicts of their leases mean nothing then."""
 
 
 class Engine:
-    """A ledger with copiers of its own process. See the module for the loop.
+    """A ledger, and a link to each rank. See the module for the loop.
 
     It belongs to the thread that made it.
 
     Errors: `RuntimeError` from every method that another thread calls. Making one raises `ValueError` for a ledger that
-    asks for what one process without a disk can't do: a durable pool, or more ranks than one. What goes wrong in the
+    asks for what no copier here can do, a durable pool, or counts other ranks than it is given. What goes wrong in the
     ledger or in a copier is no error here; it comes back in a verdict.
     """
 
-    def __init__(self, ledger: Ledger, copiers: Mapping[str, Copier], inbox: Inbox, clock: Clock) -> None:
-        """`copiers` by the names that `Work.copier` gives them; `inbox` is the one that they all report to."""
+    def __init__(
+        self, ledger: Ledger, copiers: Mapping[str, Copier] | Sequence[Link], inbox: Inbox, clock: Clock
+    ) -> None:
+        """`copiers` are links, one a rank; or, for one rank in this process, its copiers by the names that
+        `Work.copier` gives them. `inbox` is the one that all of them report to.
+        """
         durable = [pool.name for pool in ledger.config.pools if pool.durable]
         if durable:
             raise ValueError(
                 f"pool {durable[0]} is durable, and no copier of this process can persist; make it volatile"
             )
-        if ledger.config.ranks != 1:
-            raise ValueError(f"the ledger counts {ledger.config.ranks} ranks; an engine of one process drives one")
+        links: list[Link] = [Dispatcher(copiers, inbox)] if isinstance(copiers, Mapping) else list(copiers)
+        if ledger.config.ranks != len(links):
+            raise ValueError(
+                f"the ledger counts {ledger.config.ranks} ranks, and the engine was given {len(links)}; give a link "
+                "for each rank"
+            )
         self.ledger = ledger
         """For requests; reports, effects and the clock are the engine's to pass on."""
         self.inbox = inbox
         """Reports on their way to the ledger."""
         self.clock = clock
         """What the ledger is told the time from."""
-        self.dispatcher = Dispatcher(copiers, inbox)
-        """What gives effects to the copiers."""
+        self.links = links
+        """The way to each rank, by its number."""
+        self.retired = 0
+        """The last compute step that is over."""
+        self.holds: list[Hold | Unhold] = []
+        """What an engine with an allocator of its own is asked for, in order; whoever tells it takes it out."""
         self.tap: Callable[[Effect], None] | None = None
         """Told of every effect as it goes out; for records."""
         self.heard: Callable[[Report], None] | None = None
         """Told of every report before the ledger is."""
+        self.listeners: list[Listener] = []
+        """Told of every effect, report and verdict: a record, a ring. Rows they hear from the ledger by themselves."""
+        self.crash: Crash | None = None
+        """Writes down the end of the run when the ledger is poisoned."""
         self._owner = threading.get_ident()
+        self._lost: set[int] = set()
 
     def poll(self, max_reports: int = 512) -> Poll:
         """One turn of the loop; feeds at most `max_reports` reports. What is left comes in the next turn."""
         self._mine()
+        lost = self._look_after_ranks()
         reports = self._hear(max_reports)
         self.ledger.tick(self.clock.now())
         self.pump()
         verdicts = self.ledger.take_verdicts()
+        self._tell(verdicts)
         return Poll(
             tuple(verdict for verdict in verdicts if isinstance(verdict, LoadVerdict)),
             tuple(verdict for verdict in verdicts if isinstance(verdict, JobVerdict)),
             tuple(verdict for verdict in verdicts if isinstance(verdict, Settlement)),
             self.ledger.fatal,
             reports,
+            lost,
         )
 
     def pump(self) -> None:
@@ -160,7 +142,29 @@ class Engine:
         if self.tap is not None:
             for effect in effects:
                 self.tap(effect)
-        self.dispatcher.give(effects)
+        for listener in self.listeners:
+            for effect in effects:
+                listener.on_effect(effect)
+        if effects:
+            self._route(effects)
+
+    def _route(self, effects: Sequence[Effect]) -> None:
+        """To each rank its own, in order. A cancel goes where its part is; of a part that is over it is moot."""
+        books = self.ledger.books
+        shares: list[list[Effect]] = [[] for _ in self.links]
+        for effect in effects:
+            match effect:
+                case Hold() | Unhold():
+                    self.holds.append(effect)
+                case Cancel() if effect.token.serial in books.tokens:
+                    shares[books.parts[books.tokens[effect.token.serial]].rank].append(effect)
+                case Work() | Undo():
+                    shares[effect.rank].append(effect)
+                case _:
+                    pass
+        for link, share in zip(self.links, shares, strict=True):
+            if share:
+                link.give(share)
 
     def step_dispatched(self, step: int, leases: Sequence[int]) -> bool | Refusal:
         """As `Ledger.step_dispatched`: this step goes out and may touch the blocks of these leases."""
@@ -172,26 +176,54 @@ class Engine:
         self._mine()
         retired = self.ledger.step_retired(step)
         if retired:
-            self.dispatcher.step_retired(step)
+            self.retired = max(self.retired, step)
+            for link in self.links:
+                link.step_retired(step)
         return retired
 
-    def fence(self, rank: int = 0) -> int:
-        """Wait until every copier of this process has proved its work over; returns how many parts that ended.
-
-        Work that still waits for its step was never given to a copier, so a fence says nothing of it: the proof reaches
-        up to the oldest of that. Reports that are there already are heard first: a fence knows that a copy is over, and
-        they know how it ended.
-        """
+    def fence(self, rank: int | None = None) -> int:
+        """Wait until all copiers, of one rank or of all, have proved their work over; how many parts that ended."""
         self._mine()
         self.pump()
         ended = 0
-        for name, copier in self.dispatcher.copiers.items():
-            unsent = [work.token.serial - 1 for work in self.dispatcher.waiting if work.copier == name]
-            serial = min((copier.fence(), *unsent))
-            self._hear(len(self.inbox))
-            over = self.ledger.fenced(rank, name, serial)
-            ended += 0 if isinstance(over, Refusal) else over
+        for number, link in enumerate(self.links):
+            if rank is not None and rank != number:
+                continue
+            for copier, serial in link.fence():
+                ended += self.proved(number, copier, serial)
         return ended
+
+    def proved(self, rank: int, copier: str, serial: int) -> int:
+        """All that this copier was given up to `serial` is over; returns how many parts that ended.
+
+        What has been reported is heard before: a report knows how a part ended, and this only that it did.
+        """
+        self._mine()
+        self._hear(len(self.inbox))
+        ended = self.ledger.fenced(rank, copier, serial)
+        return 0 if isinstance(ended, Refusal) else ended
+
+    def replace(self, rank: int, link: Link) -> None:
+        """A new process is there for a rank that was lost. Its memory holds nothing, and nothing there is believed."""
+        self._mine()
+        self.links[rank] = link
+        self._lost.discard(rank)
+        link.step_retired(self.retired)
+
+    def _look_after_ranks(self) -> tuple[Loss, ...]:
+        """Tell the ledger of ranks that are gone since the last look."""
+        gone = [number for number, link in enumerate(self.links) if number not in self._lost and link.lost]
+        if not gone:
+            return ()
+        self.pump()  # what was minted so far goes to its rank, or nowhere; see `rank_lost`
+        found = []
+        for rank in gone:
+            self._lost.add(rank)
+            error = KVError.of(Failure(-1, int(Code.PEER_LOST), "fetch", message=self.links[rank].lost))
+            over = rank_lost(self.ledger, rank)
+            leases, keys, parts = ((), 0, 0) if isinstance(over, Refusal) else over
+            found.append(Loss(rank, error, leases, keys, parts))
+        return tuple(found)
 
     def _hear(self, most: int) -> int:
         """Feed up to so many reports to the ledger; returns how many there were."""
@@ -199,8 +231,20 @@ class Engine:
         for report in reports:
             if self.heard is not None:
                 self.heard(report)
+            for listener in self.listeners:
+                listener.on_report(report)
             self.ledger.report(report)
         return len(reports)
+
+    def _tell(self, verdicts: Sequence[Verdict]) -> None:
+        """Tell the listeners how things ended; after a `Fatal`, which comes once, write down how it came to that."""
+        for kind in (LoadVerdict, JobVerdict, Settlement, Fatal):
+            for verdict in verdicts:
+                if isinstance(verdict, kind):
+                    for listener in self.listeners:
+                        listener.on_verdict(verdict)
+        if self.crash is not None and any(isinstance(verdict, Fatal) for verdict in verdicts):
+            self.crash.write()
 
     def _mine(self) -> None:
         if threading.get_ident() != self._owner:

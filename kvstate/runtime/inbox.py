@@ -80,12 +80,21 @@ class Inbox:
         reports = self._reports
         return [reports.popleft() for _ in range(min(most, len(reports)))]
 
-    def wait(self, seconds: float) -> bool:
-        """Sleep until a report is there, `seconds` at most. For the thread that drains; says whether one is there."""
+    def wake(self) -> None:
+        """End a `wait` early, from any thread: something else has come that its caller looks after."""
+        if self._asleep:
+            self._arrived.set()
+
+    def wait(self, seconds: float, also: Callable[[], bool] | None = None) -> bool:
+        """Sleep until a report is there, `seconds` at most. For the thread that drains; says whether one is there.
+
+        `also` says whether there is something else to do; whoever makes it true calls `wake` afterwards.
+        """
         self._arrived.clear()
         self._asleep = True  # from here on a `put` wakes us; one that came before is seen in the next line
         try:
-            return bool(self._reports) or self._arrived.wait(seconds) or bool(self._reports)
+            ready = bool(self._reports) or (also is not None and also())
+            return ready or self._arrived.wait(seconds) or bool(self._reports)
         finally:
             self._asleep = False
 

@@ -96,7 +96,29 @@ def test_a_broken_torch_is_told_and_not_raised(monkeypatch: pytest.MonkeyPatch, 
 def test_a_device_is_named(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
     cuda = SimpleNamespace(device_count=lambda: 1, get_device_name=lambda _: "A GPU", is_available=lambda: True)
     torch = SimpleNamespace(cuda=cuda, version=SimpleNamespace(cuda="13.0"), get_num_threads=lambda: 4)
+    monkeypatch.delenv("KVSTATE_COPIER", raising=False)
     monkeypatch.setattr(doctor, "_version_of", lambda _: "1.0")
     monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.setattr("kvstate.runtime.copiers.batch_call.load_library", lambda: None)
     assert run(["doctor"]) == 0
-    assert "13.0: A GPU" in capsys.readouterr().out
+    out = " ".join(capsys.readouterr().out.split())
+    assert "13.0: A GPU" in out
+    assert "cuda: the device pool lies on cuda; this driver has no cuMemcpyBatchAsync" in out
+    monkeypatch.setattr("kvstate.runtime.copiers.batch_call.load_library", object)
+    monkeypatch.setattr("kvstate.runtime.copiers.batch_call.find_batch_call", lambda _: print)
+    assert run(["doctor", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["copier"].endswith("; batched by cuMemcpyBatchAsync")
+    monkeypatch.setenv("KVSTATE_COPIER", "threads")
+    assert run(["doctor"]) == 0
+    assert "threads: as KVSTATE_COPIER says" in capsys.readouterr().out
+
+
+def test_a_copier_that_was_set_and_can_not_run_is_told(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    monkeypatch.setattr(doctor, "_version_of", lambda _: "1.0")
+    monkeypatch.setattr(doctor, "_torch", lambda _: {"cuda": False, "devices": []})
+    for setting, words in (("fast", "there is no copier 'fast' (as KVSTATE_COPIER says)"), ("cuda", "needs a device")):
+        monkeypatch.setenv("KVSTATE_COPIER", setting)
+        assert run(["doctor"]) == 1
+        out = " ".join(capsys.readouterr().out.split())
+        assert "copier none: " in out
+        assert words in out

@@ -105,6 +105,16 @@ def test_every_option_arrives(driver: Driver, tmp_path: Path) -> None:
     )
 
 
+def test_workers_arrive_and_must_be_there_to_be_killed(driver: Driver, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["replay", "--workers", "3", "--kill-workers", "5", "--quiet"]) == 0
+    assert driver.config == ReplayConfig(workers=3, kill_workers=5)
+    capsys.readouterr()
+    assert run(["replay", "--kill-workers", "5"]) == 2
+    assert "--kill-workers is 5, and there are none; give --workers as well." in capsys.readouterr().err
+    assert run(["replay", "--workers", "2", "--deterministic"]) == 2
+    assert "processes have no virtual time; give one of the two." in capsys.readouterr().err
+
+
 def test_chaos_is_a_preset_and_what_is_given_wins(driver: Driver) -> None:
     assert run(["replay", "--chaos", "--quiet"]) == 0
     expected = ReplayConfig(delay=CHAOS_DELAY_MS, integrity="host", must_race=True)

@@ -87,6 +87,34 @@ def test_codes_that_are_gone(new: Path, capsys: Captured) -> None:
     assert run(["spec", "diff", str(new), str(spec_dir())]) == 0
 
 
+def test_a_promise_that_is_gone_is_breaking(new: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    text = (new / "properties.toml").read_text(encoding="utf-8")
+    start = text.index('[[property]]\nname = "L11.turn"')
+    end = text.index("[[property]]", start + 1)
+    (new / "properties.toml").write_text(text[:start] + text[end:], encoding="utf-8")
+    assert run(["spec", "diff", str(spec_dir()), str(new)]) == 1
+    out = " ".join(capsys.readouterr().out.split())
+    assert "property L11.turn breaking gone: it is promised no more embedders ledgers" in out
+    assert run(["spec", "diff", str(new), str(spec_dir())]) == 0
+    assert "property L11.turn added new" in " ".join(capsys.readouterr().out.split())
+
+
+def test_laws_that_are_gone(new: Path, capsys: Captured) -> None:
+    (new / "properties.toml").unlink()
+    assert run(["spec", "diff", str(spec_dir()), str(new)]) == 1
+    assert "the laws are gone" in capsys.readouterr().out
+    assert run(["spec", "diff", str(new), str(spec_dir())]) == 0
+
+
+def test_laws_that_can_not_be_read_are_named(new: Path, capsys: Captured) -> None:
+    edit(new / "properties.toml", 'kind = "always"', 'kind = "mostly"')
+    assert run(["spec", "diff", str(spec_dir()), str(new)]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith('properties.toml, property L1.verdict_once: unknown kind "mostly"\n')
+    assert err.endswith("nothing was compared: 1 fault.\n")
+
+
 def test_what_can_not_be_compared_is_a_mistake_of_the_caller(new: Path, capsys: Captured) -> None:
     block = str(spec_dir() / "block.toml")
     assert run(["spec", "diff", block, str(new)]) == 2

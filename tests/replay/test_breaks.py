@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from kvstate.machines.ledger import ACTS, COUPLINGS
 from kvstate.machines.messages import Kind, Outcome, Report, Token
 from kvstate.machines.tables import TABLES
+from kvstate.replay import driver
 from kvstate.replay.breaks import break_law, intact
 from kvstate.replay.config import LAWS, Law
 from kvstate.runtime.inbox import Inbox
@@ -51,6 +53,14 @@ def test_a_law_that_is_taken_out_is_missed(law: Law) -> None:
     laws = {sentence.partition(": ")[0] for sentence in found.problems}
     assert laws >= SEEN_AS[law], found.problems
     assert found.settings["break_law"] == law
+
+
+def test_requests_that_wait_for_ever_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No law of `--break`: the scheduler is told of no load, and so those that wait for one never get on."""
+    quiet = replace(intact(), acts=[act for act in ACTS if act.act != "tell_load"])
+    monkeypatch.setattr(driver, "break_law", lambda law: quiet)
+    found = replay(break_law="no-draining", **RUN | {"limit": 60})
+    assert any(sentence.startswith("L11.progress: ") for sentence in found.problems), found.problems
 
 
 # ---- What a break is -------------------------------------------------------------------------------------------------

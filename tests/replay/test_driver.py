@@ -79,7 +79,7 @@ def test_with_room_for_all_every_known_prefix_is_a_hit(deterministic: bool) -> N
 @pytest.mark.parametrize(("blocks", "seed"), [(150, 0), (900, 1)])
 @pytest.mark.parametrize("deterministic", [True, False])
 def test_the_device_alone_is_an_lru_cache(blocks: int, seed: int, deterministic: bool) -> None:
-    settings = {"block_bytes": 64, "host_blocks": 0, "hold": 0.0, "deterministic": deterministic}
+    settings = {"block_bytes": 64, "host_blocks": 0, "hold": 0.0, "deterministic": deterministic, "policy": "lru"}
     requests = list(generate(800, seed))
     assert max(len(request.hash_ids) for request in requests) < 150
     found = sound(replay(limit=800, seed=seed, device_blocks=blocks, **settings))
@@ -90,9 +90,18 @@ def test_the_device_alone_is_an_lru_cache(blocks: int, seed: int, deterministic:
 
 def test_a_device_that_is_full_of_steps_is_still_an_lru_cache() -> None:
     """Requests wait for blocks that only the steps under way still hold. That is no standstill."""
-    settings = {"block_bytes": 64, "host_blocks": 0, "hold": 0.0, "deterministic": True}
+    settings = {"block_bytes": 64, "host_blocks": 0, "hold": 0.0, "deterministic": True, "policy": "lru"}
     found = sound(replay(limit=300, seed=0, device_blocks=60, **settings))
     assert found.hits["device"] == hits_of_lru(generate(300, 0), 60)
+
+
+def test_letting_go_first_of_what_was_never_asked_for_again_is_the_default_and_the_better() -> None:
+    settings = {"limit": 1500, "block_bytes": 64, "host_blocks": 0, "hold": 0.0, "deterministic": True}
+    hits = {}
+    for policy in ({}, {"policy": "adaptive"}, {"policy": "lru"}):
+        found = sound(replay(seed=5, device_blocks=250, **settings, **policy))
+        hits[policy.get("policy", "default")] = found.hits["device"]
+    assert hits["default"] == hits["adaptive"] > hits["lru"]
 
 
 def test_a_lower_tier_gives_back_what_the_device_had_to_give_up() -> None:
@@ -172,7 +181,8 @@ def test_corrupted_bytes_that_nobody_checks_are_seen() -> None:
 
 
 def test_a_run_that_does_not_race_proves_nothing_and_says_what_was_missing() -> None:
-    found = replay(limit=400, host_blocks=0, hold=0.0, block_bytes=64, device_blocks=900, abort=0.05, must_race=True)
+    settings = {"host_blocks": 0, "hold": 0.0, "block_bytes": 64, "device_blocks": 900, "policy": "lru"}
+    found = replay(limit=400, abort=0.05, must_race=True, **settings)
     said = "\n".join(found.problems)
     assert "the run proved nothing: max_inflight_jobs is 0, 5 or more would count as a race" in said
     assert "reuses_after_drain" in said

@@ -18,13 +18,13 @@ from kvstate.machines.messages import Cancel, Failure, Outcome, Report, Token, U
 from kvstate.machines.tables import SPEC_VERSION, TABLES
 from kvstate.machines.tables.block import State as B
 from kvstate.machines.verdicts import Ending, Fatal, JobVerdict, LoadVerdict, Settlement
-from kvstate.replay.record import Recorder
 from kvstate.replay.result import ReplayResult
 from kvstate.spec.diagram_record import FORMAT
 from kvstate.spec.loader import load_spec
 from kvstate.trace.check import Checker, check_lines
 from kvstate.trace.lines import KINDS
 from kvstate.trace.lines import Line as Read
+from kvstate.trace.record import Recorder
 from tests.replay.runs import SMALL, STORM, no_measuring, replay, sound
 from tests.runtime.rig import Rig
 

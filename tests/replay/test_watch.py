@@ -12,7 +12,7 @@ from kvstate.replay.config import Law
 from kvstate.replay.watch import KEPT, Watch
 from kvstate.runtime.copiers.hand import Flight, HandCopier
 from tests.runtime.parts import key, part
-from tests.runtime.rig import Rig, got, keys_of
+from tests.runtime.rig import Rig, end, got, keys_of
 
 K1 = keys_of(1)
 
@@ -33,7 +33,7 @@ class Watched(Rig):
                 watch.on_land(self.flight(which).work, 0.0)
                 return super().land(which, lines)
 
-        self.copier = self.engine.dispatcher.copiers["cpu"] = Seen(self.memory, self.inbox)
+        self.copier = end(self.engine).copiers["cpu"] = Seen(self.memory, self.inbox)
         self.engine.heard = watch.on_report
 
     def laws(self) -> list[str]:

@@ -14,6 +14,7 @@ from kvstate.replay.breaks import Broken, intact
 from kvstate.replay.content import poison_many
 from kvstate.runtime.clock import VirtualClock
 from kvstate.runtime.copiers.hand import Flight, HandCopier
+from kvstate.runtime.dispatcher import Dispatcher
 from kvstate.runtime.engine import Engine, Poll
 from kvstate.runtime.inbox import Inbox
 from tests.runtime.parts import BLOCK, fill, key, pools
@@ -25,6 +26,13 @@ def got(value: T | Short | Refusal) -> T:
     """What a request gave, where the test leaves no way for it to be refused."""
     assert not isinstance(value, Short | Refusal), value
     return value
+
+
+def end(engine: Engine) -> Dispatcher:
+    """What gives effects to the copiers of an engine of one rank."""
+    (link,) = engine.links
+    assert isinstance(link, Dispatcher)
+    return link
 
 
 def keys_of(*numbers: int) -> list[bytes]:

@@ -10,7 +10,7 @@ import pytest
 from kvstate.errors import Code, from_exception, translate
 from kvstate.machines.messages import Kind
 from kvstate.replay.chaos import EXCEPTIONS, WAYS, Chaos, Fate
-from kvstate.runtime.copy import STAGES
+from kvstate.runtime.stages import STAGES
 
 KINDS = [Kind.STORE, Kind.FETCH, Kind.VERIFY, Kind.PERSIST]
 PARTS = 8000

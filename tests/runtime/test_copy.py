@@ -10,8 +10,10 @@ import torch
 
 from kvstate.errors import Code
 from kvstate.machines.messages import Kind, Outcome
-from kvstate.runtime.copy import RELEASE_BYTES, SMALL_BYTES, Integrity, answer, attempt, lines_of, perform, pieces_of
-from kvstate.runtime.memory import Mark, Memory, NoSuchBlockError, Pool
+from kvstate.runtime.copy import Integrity, answer, attempt, lines_of, perform
+from kvstate.runtime.memory import Memory, NoSuchBlockError, Pool
+from kvstate.runtime.pieces import PIECE_BYTES, RELEASE_BYTES, SMALL_BYTES, pieces_of
+from kvstate.runtime.seals import Mark
 from tests.runtime.parts import BLOCK, DEVICE, fill, holds, key, part, pools, stored
 
 KEYS = [key(number) for number in range(6)]
@@ -85,6 +87,18 @@ def test_scattered_blocks_are_gathered_if_small_and_merged_if_large() -> None:
         (5, 1, "2-2", "1-1"),
     ]
     assert shape(pools(LARGE), range(4), [40, 41, 43, 42])[0] == (0, 2, "0-1", "8-9")
+
+
+def test_scattered_large_blocks_share_a_piece_up_to_its_size() -> None:
+    block = PIECE_BYTES // 4
+    memory = pools(block, device=10, host=10)
+    src, dst = list(range(9)), [18, 10, 14, 12, 16, 11, 17, 13, 19]
+    assert [(line, length) for line, length, _, _ in shape(memory, src, dst)] == [(0, 4), (4, 4), (8, 1)]
+    keys = [key(number) for number in src]
+    fill(memory, src, keys)
+    assert perform(memory, part(Kind.STORE, src, dst, keys), integrity=Integrity.HOST) == ()
+    assert holds(memory, dst, keys)
+    assert [length for _, length, _, _ in shape(pools(2 * PIECE_BYTES, 3, 3), [0, 2, 1], [3, 4, 5])] == [1, 1, 1]
 
 
 def test_a_gathered_piece_has_an_end() -> None:

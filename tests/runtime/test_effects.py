@@ -23,7 +23,7 @@ from kvstate.runtime.copiers import Copier
 from kvstate.runtime.copiers.hand import HandCopier
 from kvstate.runtime.copiers.threads import ThreadCopier
 from kvstate.runtime.copy import Integrity
-from kvstate.runtime.engine import Dispatcher
+from kvstate.runtime.dispatcher import Dispatcher
 from kvstate.runtime.inbox import Inbox
 from kvstate.runtime.memory import Memory
 from tests.runtime.serving import Entry, Given, Heard, Landed, Retired, Serving, Wrote, fresh_memory
@@ -233,8 +233,13 @@ def test_a_store_that_does_not_wait_for_its_step_reads_what_was_there_before() -
 # ---- Nothing else is looked at ---------------------------------------------------------------------------------------
 
 MESSAGES = "kvstate.machines.messages"
-MAY_KNOW = {"engine.py": {MESSAGES, "kvstate.machines.ledger", "kvstate.machines.verdicts"}}
+LEDGER = {MESSAGES, *(f"kvstate.machines.{name}" for name in ("ledger", "verdicts", "config", "ranks"))}
+MAY_KNOW = {f"{name}.py": LEDGER for name in ("engine", "kv", "guarded", "answers", "settings")}
 """What of the machines a file of the runtime may import; where nothing stands here, the messages alone."""
+MAY_KNOW["kv.py"] = LEDGER | {"kvstate.machines.records"}
+"""For the name of a type, and not when it runs."""
+MAY_KNOW["tiers/sealed.py"] = {"kvstate.machines.tables"}
+"""For the version of the spec, which stands in every header."""
 
 
 @pytest.mark.parametrize("path", python_files("kvstate/runtime"), ids=shown)
@@ -246,7 +251,7 @@ def test_the_runtime_knows_no_states(path: Path) -> None:
 
 def test_only_the_engine_class_holds_a_ledger() -> None:
     """A `Dispatcher` is made without one, and nothing in it says the word."""
-    tree = parsed(PACKAGE / "runtime" / "engine.py")
+    tree = parsed(PACKAGE / "runtime" / "dispatcher.py")
     (dispatcher,) = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Dispatcher")
     words = {node.id for node in ast.walk(dispatcher) if isinstance(node, ast.Name)}
     words |= {node.attr for node in ast.walk(dispatcher) if isinstance(node, ast.Attribute)}

@@ -19,7 +19,7 @@ from kvstate.runtime.copiers.hand import HandCopier
 from kvstate.runtime.engine import Engine
 from kvstate.runtime.inbox import Inbox
 from tests.runtime.parts import holds, key
-from tests.runtime.rig import Rig, got, keys_of, only_load
+from tests.runtime.rig import Rig, end, got, keys_of, only_load
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_a_turn_tells_each_verdict_once(rig: Rig) -> None:
     turns = rig.run()
     assert [verdict.load for turn in turns for verdict in turn.loads] == [load]
     assert [settled.load for turn in turns for settled in turn.settled] == [load]
-    assert rig.engine.poll() == ((), (), (), None, 0)
+    assert rig.engine.poll() == ((), (), (), None, 0, ())
 
 
 def test_a_copier_that_raises_when_it_is_asked_to_cancel_does_not_stop_the_loop(
@@ -136,7 +136,7 @@ def test_an_exception_in_submit_disturbs_nothing_else(rig: Rig) -> None:
 
 
 def test_a_copier_that_does_not_exist_is_one_that_failed(rig: Rig) -> None:
-    del rig.engine.dispatcher.copiers["cpu"]
+    del end(rig.engine).copiers["cpu"]
     lease = rig.open()
     rig.offload(lease, rig.computed(lease, keys_of(1)))
     rig.engine.pump()
@@ -217,7 +217,7 @@ def test_what_is_called_off_while_it_waits_is_over_at_once(rig: Rig) -> None:
     _, job = store_behind_a_step(rig, 1)
     assert rig.ledger.cancel(job)
     rig.engine.pump()
-    assert rig.engine.dispatcher.waiting == []
+    assert end(rig.engine).waiting == []
     (verdict,) = rig.engine.poll().jobs
     assert verdict.ending is Ending.CANCELLED
     rig.engine.step_retired(1)
@@ -237,7 +237,7 @@ def test_a_fence_says_nothing_of_work_that_was_never_submitted(rig: Rig) -> None
     other = rig.open()
     load, _ = rig.load(other, keys_of(9))
     (flight,) = rig.flying()
-    assert flight.token.serial > rig.engine.dispatcher.waiting[0].token.serial
+    assert flight.token.serial > end(rig.engine).waiting[0].token.serial
     rig.ledger.finish(lease)
     assert rig.engine.fence() == 0
     assert load in rig.ledger.books.load_ids
@@ -257,7 +257,7 @@ def test_a_fence_ends_what_was_submitted_before_what_waits(rig: Rig) -> None:
     rig.engine.pump()
     _, late = store_behind_a_step(rig, 2)
     assert rig.engine.fence() == 1
-    assert [work.keys for work in rig.engine.dispatcher.waiting] == [(key(2),)]
+    assert [work.keys for work in end(rig.engine).waiting] == [(key(2),)]
     assert {early, late} == set(rig.ledger.books.job_ids)
 
 
@@ -307,7 +307,7 @@ def test_a_broken_invariant_is_fatal_and_nothing_more_goes_out(rig: Rig) -> None
     assert f"block {refs[0].block} is active" in done.fatal.sentence
     assert len(rig.copier.flights) == 1
     assert not rig.engine.step_retired(1)
-    assert rig.engine.poll() == ((), (), (), done.fatal, 0)
+    assert rig.engine.poll() == ((), (), (), done.fatal, 0, ())
     assert len(rig.copier.flights) == 1
     for refused in (rig.ledger.open("test"), rig.ledger.finish(lease), rig.ledger.allocate(lease, 0)):
         assert isinstance(refused, Refusal)
@@ -376,7 +376,7 @@ def test_what_waits_for_one_copier_does_not_keep_another_from_its_proof(rig: Rig
     got(rig.ledger.offload(lease, rig.computed(lease, keys_of(1)), pool=2))
     load, _ = rig.load(rig.open(), keys_of(9))
     assert rig.engine.fence() == 1
-    assert [work.copier for work in rig.engine.dispatcher.waiting] == ["slow"]
+    assert [work.copier for work in end(rig.engine).waiting] == ["slow"]
     assert slow.flights == []
     part = next(part for part in rig.ledger.books.parts.live() if part.copier == "slow")
     assert PartState(rig.ledger.books.parts_state[part.slot]) is PartState.FLYING

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Callable
 
-from kvstate.runtime.memory import Mark, Memory, NoSuchBlockError, Pool
+import pytest
+import torch
+
+from kvstate.runtime.memory import PAGE, Memory, NoSuchBlockError, Pool
+from kvstate.runtime.pages import PORTABLE, PageLockError, host_pool
+from kvstate.runtime.seals import Mark
 from tests.runtime.parts import pools
 
 
@@ -77,3 +82,58 @@ def test_seals_are_opened_before_they_are_closed() -> None:
     assert (seals.keys[1:3], seals.sum(2), seals.marks[2]) == ([b"a", b"b"], b"y" * 16, Mark.SUMMED)
     seals.close([2], [b"c"], None)
     assert (seals.keys[2], seals.marks[2]) == (b"c", Mark.KEYED)
+
+
+def test_what_is_allocated_begins_at_a_page_and_is_touched() -> None:
+    pool = Pool("host", 0, 3, 100)
+    assert pool.tensor.data_ptr() % PAGE == 0
+    assert pool.tensor.is_contiguous()
+    assert not pool.array.any()
+
+
+def test_pages_are_locked_once_and_let_go_once() -> None:
+    told: list[str] = []
+
+    def lock(address: int, size: int) -> Callable[[], None]:
+        told.append(f"lock {size} at a page" if address % PAGE == 0 else "lock")
+        return lambda: told.append("unlock")
+
+    pool = Pool("host", 0, 3, 100, page_lock=lock)
+    assert pool.page_locked
+    pool.close()
+    pool.close()
+    assert told == ["lock 300 at a page", "unlock"]
+    assert not Pool("host", 0, 0, 100, page_lock=lock).page_locked, "nothing of nothing is locked"
+    assert len(told) == 2
+
+
+class _Runtime:
+    """`torch.cuda.cudart()`, as far as it is asked."""
+
+    def __init__(self, code: int = 0) -> None:
+        self.code = code
+        self.calls: list[tuple[str, int, int]] = []
+
+    def cudaHostRegister(self, address: int, size: int, flags: int) -> int:  # noqa: N802
+        self.calls.append(("register", size, flags))
+        return self.code
+
+    def cudaHostUnregister(self, address: int) -> int:  # noqa: N802
+        self.calls.append(("unregister", 0, 0))
+        return self.code
+
+
+def test_a_host_pool_is_registered_where_there_is_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
+    runtime = _Runtime()
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "cudart", lambda: runtime)
+    pool = host_pool("host", 4, 2, 64)
+    assert (pool.page_locked, pool.base, runtime.calls) == (True, 4, [("register", 128, PORTABLE)])
+    runtime.code = 713
+    with pytest.raises(PageLockError, match="cudaHostUnregister failed with code 713"):
+        pool.close()
+    runtime.code = 2
+    with pytest.raises(PageLockError, match=r"cudaHostRegister of 128 bytes failed with code 2; .*ulimit -l"):
+        host_pool("host", 4, 2, 64)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert not host_pool("host", 4, 2, 64).page_locked

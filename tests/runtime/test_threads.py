@@ -10,7 +10,7 @@ import pytest
 
 from kvstate.errors import Code
 from kvstate.machines.messages import Kind, Outcome, Report, Token, Work
-from kvstate.runtime import copy as copying
+from kvstate.runtime import pieces
 from kvstate.runtime.copiers import Copier, CopierClosedError
 from kvstate.runtime.copiers.threads import ThreadCopier
 from kvstate.runtime.copiers.workers import Workers
@@ -48,14 +48,14 @@ class Gate:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.open = threading.Event()
         self.reached = threading.Event()
-        move = copying._move
+        move = pieces.move
 
-        def held(piece: copying.Piece) -> None:
+        def held(piece: pieces.Piece) -> None:
             self.reached.set()
             assert self.open.wait(10)
             move(piece)
 
-        monkeypatch.setattr(copying, "_move", held)
+        monkeypatch.setattr(pieces, "move", held)
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def test_work_that_waits_is_cancelled_at_once(make: Make, inbox: Inbox, gate: Ga
 
 
 def test_work_that_runs_is_stopped_between_two_pieces(make: Make, inbox: Inbox, gate: Gate) -> None:
-    memory = pools(block_bytes=2 * copying.SMALL_BYTES)
+    memory = pools(block_bytes=2 * pieces.SMALL_BYTES)
     fill(memory, range(4), [key(n) for n in range(4)])
     copier = make(memory, threads=1)
     copier.submit(part(Kind.STORE, [0, 2], [40, 50], [key(0), key(2)]))
@@ -131,14 +131,14 @@ def test_a_cancel_that_comes_too_late_is_nothing(make: Make, inbox: Inbox) -> No
 
 
 def test_an_exception_is_a_failure_of_its_part_alone(make: Make, inbox: Inbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    move = copying._move
+    move = pieces.move
 
-    def moody(piece: copying.Piece) -> None:
-        if 10 in copying.each(piece.src_at):
+    def moody(piece: pieces.Piece) -> None:
+        if 10 in pieces.each(piece.src_at):
             raise RuntimeError("the driver lost its mind")
         move(piece)
 
-    monkeypatch.setattr(copying, "_move", moody)
+    monkeypatch.setattr(pieces, "move", moody)
     copier = make(pools(), threads=1)
     copier.submit(work(1, first=10))
     copier.submit(work(2, first=20))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kvstate.machines.messages import Failure, Outcome, Report, Token, Work
-from kvstate.runtime.copiers import CopierClosedError
+from kvstate.runtime.copiers import CopierClosedError, Progress
 from kvstate.runtime.copy import Integrity, answer, attempt, lines_of
 from kvstate.runtime.inbox import Inbox
 from kvstate.runtime.memory import Memory
@@ -91,6 +91,13 @@ class HandCopier:
         for flight in self.flights:
             if flight.token == token and not flight.at_rest:
                 flight.asked = True
+
+    def probe(self, token: Token) -> Progress:
+        """Of all copies under this token: running if one is not over, over if all are, unknown if there is none."""
+        under = [flight for flight in self.flights if flight.token == token]
+        if not under:
+            return Progress.UNKNOWN
+        return Progress.OVER if all(flight.over for flight in under) else Progress.RUNNING
 
     def fence(self) -> int:
         """Everything in flight lands, as when a stream is synchronised. Reports stay undelivered."""

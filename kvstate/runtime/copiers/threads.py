@@ -1,16 +1,23 @@
-"""Copies by background threads, in pools that lie on the CPU."""
+"""Copies by background threads, in pools that lie on the CPU.
+
+A thread is given a *task*: a part, or a share of the lines of a long one, so that a job of a single part is carried by
+more than one core. A share has at least about `TASK_BYTES`, below which to hand it over costs more than it saves; where
+all threads are busy, `BUSY_BYTES`, which only keeps them from ending at different times.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from itertools import pairwise
 from time import monotonic
 from typing import Final
 
-from kvstate.machines.messages import Outcome, Report, Token, Work
-from kvstate.runtime.copiers import CopierClosedError
+from kvstate.machines.messages import Failure, Outcome, Report, Token, Work
+from kvstate.runtime import pieces
+from kvstate.runtime.copiers import CopierClosedError, Past, Progress
 from kvstate.runtime.copiers.workers import Workers
-from kvstate.runtime.copy import Integrity, attempt
+from kvstate.runtime.copy import Integrity, answer, attempt, lines_of
 from kvstate.runtime.inbox import Inbox
 from kvstate.runtime.memory import Memory
 
@@ -19,31 +26,51 @@ OnLand = Callable[[Work, float], None]
 OnSubmit = Callable[[Work], None]
 """Told of a part when it is submitted, before anything is done with it."""
 
+TASK_BYTES: Final = 1 << 20
+"""What a share of a part has at least."""
+BUSY_BYTES: Final = 8 << 20
+"""The same, where no thread waits for it."""
 JOIN_SECONDS: Final = 1.0
 """How long a close waits for threads that have nothing to do any more; they need microseconds."""
 
 
-class _Running:
-    """One part on its way through a thread. `running` and `dropped` are written under the copier's lock."""
+class _Part:
+    """One part on its way through the threads. All but `asked` is written under the copier's lock."""
 
-    __slots__ = ("asked", "dropped", "running", "work")
+    __slots__ = ("asked", "dropped", "failures", "left", "running", "work")
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: Work, tasks: int) -> None:
         self.work = work
+        self.left = tasks
+        """Tasks that are not over."""
         self.running = False
+        """Did a thread begin one?"""
         self.asked = False
         self.dropped = False
+        self.failures: list[Failure] = []
 
     def is_cancelled(self) -> bool:
         return self.asked
 
 
-class ThreadCopier:
-    """Runs each part in one of `threads` threads and reports what came of it, exactly once.
+class _Task:
+    """The lines `start` up to `stop` (not included) of a part."""
 
-    A part that is cancelled while it waits is reported as cancelled at once; one that is running stops between two
-    pieces, and reports that it was cancelled if it had any left. An exception inside a copy is the failure
-    INTERNAL of that part; the thread goes on. Raises `ValueError` for less than one thread.
+    __slots__ = ("part", "start", "stop")
+
+    def __init__(self, part: _Part, start: int, stop: int) -> None:
+        self.part = part
+        self.start = start
+        self.stop = stop
+
+
+class ThreadCopier:
+    """Runs parts in `threads` threads, long ones in several at once, and reports what came of each, exactly once.
+
+    The report comes when all of a part has stopped. A part that is cancelled while it waits is reported as cancelled at
+    once; one that is running stops between two pieces, and reports that it was cancelled if it had any left. An
+    exception inside a copy is the failure INTERNAL of that part; the thread goes on. Raises `ValueError` for less than
+    one thread.
     """
 
     def __init__(
@@ -71,33 +98,53 @@ class ThreadCopier:
         self._memory = memory
         self._inbox = inbox
         self._integrity = integrity
+        self._threads = threads
         self._lock = threading.Lock()
-        self._jobs: dict[Token, _Running] = {}
+        self._parts: dict[Token, _Part] = {}
+        self._past = Past()
         self._serial = 0
         self._closed = False
-        self._workers: Workers[_Running] = Workers(self._run, threads, f"kvstate-{name}")
+        self._workers: Workers[_Task] = Workers(self._run, threads, f"kvstate-{name}")
 
     def submit(self, work: Work) -> None:
-        """Queue one part for the next thread that is free. Raises `CopierClosedError`."""
+        """Queue one part for the threads. Raises `CopierClosedError`."""
         if self._on_submit is not None:
             self._on_submit(work)
-        job = _Running(work)
+        cuts = self._cuts(work)
+        part = _Part(work, len(cuts) - 1)
         with self._lock:
             if self._closed:
                 raise CopierClosedError(self.name, work)
-            self._jobs[work.token] = job
+            self._parts[work.token] = part
             self._serial = max(self._serial, work.token.serial)
-        self._workers.put(job)
+        for start, stop in pairwise(cuts):
+            self._workers.put(_Task(part, start, stop))
+
+    def _cuts(self, work: Work) -> list[int]:
+        """Where a part is divided among threads: lines, the first and the last included. What makes no sense is not."""
+        lines = len(work.src)
+        least = TASK_BYTES if self._workers.idle() > 1 else BUSY_BYTES
+        shares = min(self._threads, lines, lines * self._memory.block_bytes // least)
+        if shares < 2 or not len(work.dst) == len(work.keys) == lines or not pieces.all_there(self._memory, work):
+            return [0, lines]
+        return [lines * share // shares for share in range(shares + 1)]
 
     def cancel(self, token: Token) -> None:
         """As `Copier.cancel`: what waits is dropped, what runs is asked to stop before its next piece."""
         with self._lock:
-            job = self._jobs.get(token)
-            if job is None:
+            part = self._parts.get(token)
+            if part is None:
                 return
-            job.asked = True
-            if not job.running:
-                self._drop(job)
+            part.asked = True
+            if not part.running:
+                self._drop(part)
+
+    def probe(self, token: Token) -> Progress:
+        """As `Copier.probe`: over when the last of its tasks is, or when it was dropped before the first began."""
+        with self._lock:
+            if token in self._parts:
+                return Progress.RUNNING
+            return Progress.OVER if token in self._past else Progress.UNKNOWN
 
     def fence(self, within: float | None = None) -> int:
         """As `Copier.fence`. Raises `TimeoutError` if a copy is still running after `within` seconds."""
@@ -113,29 +160,51 @@ class ThreadCopier:
             self._closed = True
         if not self._workers.wait(within):
             with self._lock:
-                for job in [job for job in self._jobs.values() if not job.running]:
-                    self._drop(job)
-        self._workers.stop(max(end - monotonic(), 0.0) if self._jobs else JOIN_SECONDS)
+                for part in list(self._parts.values()):
+                    part.asked = True  # shares of it that no thread has begun need not begin
+                    if not part.running:
+                        self._drop(part)
+        self._workers.stop(max(end - monotonic(), 0.0) if self._parts else JOIN_SECONDS)
         with self._lock:
-            return tuple(self._jobs)
+            return tuple(self._parts)
 
-    def _drop(self, job: _Running) -> None:
-        """End a job that no thread has begun; its place in the queue stays, and does nothing. Needs the lock."""
-        job.dropped = True
-        del self._jobs[job.work.token]
-        self._inbox.put(Report(job.work.token, Outcome.CANCELLED))
+    def _drop(self, part: _Part) -> None:
+        """End a part that no thread has begun; its place in the queue stays, and does nothing. Needs the lock."""
+        part.dropped = True
+        self._end(part)
+        self._inbox.put(Report(part.work.token, Outcome.CANCELLED))
 
-    def _run(self, job: _Running) -> None:
+    def _end(self, part: _Part) -> None:
+        """Nothing of it will touch memory again. Needs the lock."""
+        self._past.add(part.work.token)
+        if self._parts.get(part.work.token) is part:
+            del self._parts[part.work.token]
+
+    def _run(self, task: _Task) -> None:
+        part = task.part
         with self._lock:
-            if job.dropped:
+            if part.dropped:
                 return
-            job.running = True
+            part.running = True
         start = monotonic()
-        if self._on_land is not None:
-            self._on_land(job.work, start)
-        report = attempt(self._memory, job.work, integrity=self._integrity, cancelled=job.is_cancelled)
+        failures = self._do(task, start)
         with self._lock:
             self.seconds += monotonic() - start
-            if self._jobs.get(job.work.token) is job:
-                del self._jobs[job.work.token]
-        self._inbox.put(report)
+            part.failures += failures
+            part.left -= 1
+            if part.left:
+                return
+            self._end(part)
+        told = tuple(sorted(part.failures, key=lambda failure: failure.line))
+        self._inbox.put(Report(part.work.token, answer(told, proved=True), told))
+
+    def _do(self, task: _Task, start: float) -> list[Failure]:
+        """Move what is the task's; what went wrong, by lines of the part."""
+        work = lines_of(task.part.work, task.start, task.stop)
+        if self._on_land is not None:
+            self._on_land(work, start)
+        report = attempt(self._memory, work, integrity=self._integrity, cancelled=task.part.is_cancelled)
+        return [
+            failure if failure.line < 0 else failure._replace(line=failure.line + task.start)
+            for failure in report.failures
+        ]

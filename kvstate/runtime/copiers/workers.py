@@ -32,7 +32,8 @@ class Workers(Generic[Item]):
         self._under_way: dict[int, Item] = {}
         """By the number in which they were put; a dict keeps that order, so its first key is the oldest."""
         self._put = 0
-        self._waiting = 0
+        self._marks: list[int] = []
+        """Up to which numbers somebody waits; nobody is woken for less."""
         self._threads = [
             threading.Thread(target=self._work, name=f"{name}-{number}", daemon=True) for number in range(threads)
         ]
@@ -51,15 +52,19 @@ class Workers(Generic[Item]):
         with self._over:
             return list(self._under_way.values())
 
+    def idle(self) -> int:
+        """How many threads have nothing to do; by the time it is read it may be less."""
+        return max(0, len(self._threads) - len(self._under_way))
+
     def wait(self, seconds: float | None = None) -> bool:
         """Block until everything put before this call is over; False if that took longer than `seconds`."""
         with self._over:
             last = self._put
-            self._waiting += 1
+            self._marks.append(last)
             try:
                 return self._over.wait_for(lambda: self._oldest() > last, seconds)
             finally:
-                self._waiting -= 1
+                self._marks.remove(last)
 
     def stop(self, seconds: float) -> bool:
         """Let the threads end once the queue is empty; False if some of them run on after `seconds`."""
@@ -82,5 +87,5 @@ class Workers(Generic[Item]):
                 self.trouble = self.trouble or error
             with self._over:
                 del self._under_way[number]
-                if self._waiting:
+                if self._marks and self._oldest() > min(self._marks):
                     self._over.notify_all()

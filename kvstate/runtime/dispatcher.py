@@ -1,0 +1,159 @@
+"""One rank's end: effects go to its copiers, in order, each not before the step that it waits for has retired."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Protocol
+
+from kvstate.codec import CodecError
+from kvstate.errors import Code, from_exception, outcome_of
+from kvstate.machines.messages import Cancel, Effect, Failure, Outcome, Report, Token, Work
+from kvstate.runtime.copiers import Copier, Progress
+from kvstate.runtime.inbox import Inbox
+from kvstate.runtime.stages import STAGES
+from kvstate.wire import DownItem, encode_down
+
+
+class Link(Protocol):
+    """What an engine needs of the way to one rank: a `Dispatcher` in this process, or a pipe to another.
+
+    All methods are called by the thread that owns the ledger. Nothing raises but `fence`, which says what.
+    """
+
+    @property
+    def lost(self) -> str:
+        """Why the other end is gone for good, and with it its memory; empty while it is there.
+
+        It is proof: nothing that was given can touch memory any more. What is given from then on fails at once.
+        """
+        ...
+
+    def give(self, effects: Iterable[Effect]) -> None:
+        """Pass effects on, in their order."""
+        ...
+
+    def step_retired(self, step: int) -> None:
+        """This compute step and all before it are over: what waited for them may begin."""
+        ...
+
+    def probe(self, token: Token) -> str | None:
+        """What is known of this part: a word of `Progress`, or `waiting` for its step; None if it is answered later."""
+        ...
+
+    def fence(self) -> Iterator[tuple[str, int]]:
+        """Block until the copiers of this rank have proved their work over: for each its name and up to which serial.
+
+        Reports that came before the proof are in the inbox by then. Errors: `TimeoutError` where a copier has any.
+        """
+        ...
+
+
+def fail_to_begin(items: Iterable[object], inbox: Inbox, rank: int) -> None:
+    """Of these effects, work that can't be handed out has failed (I20): no worker of its rank will begin it."""
+    for item in items:
+        if isinstance(item, Work):
+            why = Failure(-1, int(Code.PEER_LOST), STAGES[item.kind], message=f"no worker of rank {rank} was given it")
+            inbox.put(Report(item.token, Outcome.FAILED, (why,)))
+
+
+def encoded(rank: int, incarnation: int, items: Sequence[DownItem], inbox: Inbox) -> tuple[bytes, str]:
+    """A message of these items, and a sentence if it lacks some of them.
+
+    An effect that no message can carry (a key that is too long) has failed like any that could not be handed out.
+    """
+    try:
+        return encode_down(rank, incarnation, items), ""
+    except CodecError as problem:
+        sentence = str(problem)
+    good = []
+    for item in items:
+        try:
+            encode_down(rank, incarnation, [item])
+            good.append(item)
+        except CodecError as problem:
+            sentence = str(problem)
+            fail_to_begin([item], inbox, rank)
+    message = encode_down(rank, incarnation, good) if good else b""
+    return message, f"rank {rank} was not sent all of its work: {sentence}"
+
+
+class Dispatcher:
+    """Gives effects to copiers, in order, each not before the step that it waits for has retired.
+
+    It needs no ledger: a recorded stream of effects and retired steps makes the same copies again. Nothing here raises:
+    what a copier raises becomes a report.
+    """
+
+    def __init__(self, copiers: Mapping[str, Copier], inbox: Inbox) -> None:
+        """`copiers` by the names that `Work.copier` gives them; `inbox` takes the reports of what never began."""
+        self.copiers = dict(copiers)
+        """By name."""
+        self.inbox = inbox
+        """Where reports go, the copiers' as well."""
+        self.retired = 0
+        """The last compute step that is over."""
+        self.waiting: list[Work] = []
+        """Work whose step is not over, in order. No copier knows of it."""
+        self.lost = ""
+        """Nothing, ever: it is in this very process."""
+
+    def give(self, effects: Iterable[Effect]) -> None:
+        """Hand effects out, in their order; work whose step is not over is kept until it is."""
+        for effect in effects:
+            if isinstance(effect, Work):
+                if effect.after_step > self.retired:
+                    self.waiting.append(effect)
+                else:
+                    self._submit(effect)
+            elif isinstance(effect, Cancel):
+                self._cancel(effect)
+            # There is no Undo: it belongs to durable pools, which no copier here has and `Engine` refuses.
+
+    def step_retired(self, step: int) -> None:
+        """This compute step and all before it are over: hand out what waited for them."""
+        self.retired = max(self.retired, step)
+        ready = [work for work in self.waiting if work.after_step <= self.retired]
+        self.waiting = [work for work in self.waiting if work.after_step > self.retired]
+        for work in ready:
+            self._submit(work)
+
+    def probe(self, token: Token) -> str:
+        """As `Link.probe`, at once: the word of whichever copier has the part."""
+        if any(work.token == token for work in self.waiting):
+            return "waiting"
+        for copier in self.copiers.values():
+            with suppress(Exception):
+                if (found := copier.probe(token)) is not Progress.UNKNOWN:
+                    return found.value
+        return Progress.UNKNOWN.value
+
+    def fence(self) -> Iterator[tuple[str, int]]:
+        """As `Link.fence`. Work that still waits for its step was never given to a copier, so a fence says nothing of
+        it: the proof reaches up to the oldest of that.
+        """
+        for name, copier in self.copiers.items():
+            unsent = [work.token.serial - 1 for work in self.waiting if work.copier == name]
+            yield name, min((copier.fence(), *unsent))
+
+    def _submit(self, work: Work) -> None:
+        """Start the part; one that can't start has failed, and says so like every other (I20, I22)."""
+        try:
+            self.copiers[work.copier].submit(work)
+        except Exception as error:
+            failure = from_exception(error, stage=STAGES[work.kind])
+            self.inbox.put(Report(work.token, outcome_of([failure], proved=True), (failure,)))
+
+    def _cancel(self, cancel: Cancel) -> None:
+        """Work that has not been given out is over at once; else every copier is asked, and the right one listens.
+
+        A cancel is a wish. One that a copier can't even take is lost, and the copy ends by itself or by the lapse.
+        """
+        for work in self.waiting:
+            if work.token == cancel.token:
+                self.waiting.remove(work)
+                self.inbox.put(Report(work.token, Outcome.CANCELLED))
+                return
+        for copier in self.copiers.values():
+            with suppress(Exception):
+                copier.cancel(cancel.token)

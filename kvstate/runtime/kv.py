@@ -1,0 +1,295 @@
+"""What a serving engine embeds: ledger, engine and workers of one runtime behind one object.
+
+    for message in worker_messages:
+        kv.report(message)                    any thread: bytes from a worker; total, never raises
+    done = kv.poll(max_reports=512)           reports in, the clock, effects out; bounded, never waits
+    for loss in done.lost: ...                a rank is gone: these leases are over, their requests begin anew
+    for verdict in done.verdicts: ...         how loads ended
+    ...                                       open, lookup, allocate, load; see `kvstate.runtime.guarded`
+    kv.step_dispatched(n, leases)             BEFORE the step's kernels are queued
+    workers.send(kv.take_effects())           bytes, a message a rank; in front of the step that they are for
+    kv.step_retired(m)                        AFTER the step is over, on every rank
+
+`docs/embedding.md` takes it apart, and a test runs what stands there. Everything but `report` is for the thread that
+made the runtime. Nothing starts at import, and workers of ours are started by `spawn`, so a script that makes a runtime
+with processes does it under `if __name__ == "__main__":`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Sequence
+from functools import partial
+from time import monotonic
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
+
+from kvstate.codec import CodecError
+from kvstate.machines.config import ENGINE
+from kvstate.machines.messages import Report, Token
+from kvstate.runtime.answers import Copiers, Done, Left, Told, Troubles, end_all
+from kvstate.runtime.clock import Clock, RealClock
+from kvstate.runtime.dispatcher import Dispatcher, Link
+from kvstate.runtime.engine import Engine
+from kvstate.runtime.guarded import Requests
+from kvstate.runtime.inbox import Inbox
+from kvstate.runtime.outbox import Outbox
+from kvstate.runtime.processes import ProcessLink
+from kvstate.runtime.settings import RuntimeConfig, Workers
+from kvstate.runtime.standard import copiers_of, guest, memory_of
+from kvstate.wire import Fenced, Probed, Trouble, Up, decode_up
+
+if TYPE_CHECKING:
+    from kvstate.machines.records import Part
+    from kvstate.runtime.memory import Memory
+
+TURN_SECONDS: Final = 0.05
+"""How long a shutdown sleeps between two looks."""
+CLOSE_SECONDS: Final = 5.0
+"""For copiers and processes to end, where nobody says how long."""
+
+
+class KVRuntime(Requests):
+    """See the module. `with KVRuntime(config) as kv:` ends threads and processes in any case.
+
+    Errors: `RuntimeUseError` as in `Requests`. Making one raises `ValueError` for copiers that do not fit the settings,
+    and what pools, copiers and processes raise when they are made; nothing is left running then.
+    """
+
+    def __init__(
+        self,
+        config: RuntimeConfig,
+        *,
+        copiers: Sequence[Copiers] | None = None,
+        inbox: Inbox | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        """`copiers`, one mapping a rank, all of which report to `inbox`, are for an engine that has its tensors and
+        copiers in this process; without them the runtime makes pools and copiers as `config` says.
+        """
+        super().__init__(config)
+        self.inbox = Inbox() if inbox is None else inbox
+        """Where reports wait for the next poll."""
+        self.copiers: tuple[Copiers, ...] = ()
+        """Of the ranks of this process."""
+        self.memories: tuple[Memory, ...] = ()
+        """Of these ranks, where the runtime has made the pools."""
+        self._clock = Told(clock or RealClock())
+        self._up: deque[Up] = deque()
+        self._troubles = Troubles()
+        self._closing = False
+        self._restarts = [0] * config.ledger.ranks
+        ranks = range(config.ledger.ranks)
+        links: list[Link] = []
+        try:
+            if config.workers is Workers.OWN:
+                links += [Outbox(rank, 1, self.inbox) for rank in ranks]
+            elif config.workers is Workers.PROCESSES:
+                for rank in ranks:
+                    links.append(self._process(rank, 1))
+            else:
+                self.copiers = self._made() if copiers is None else tuple(copiers)
+                links += [Dispatcher(one, self.inbox) for one in self.copiers]
+            if copiers is not None and (config.workers is not Workers.THREADS or inbox is None):
+                raise ValueError(
+                    'copiers of this process go with workers = "threads" and the inbox that they report to'
+                )
+            self.engine = Engine(self.ledger, links, self.inbox, self._clock)
+        except BaseException:
+            end_all(links, self.copiers, CLOSE_SECONDS)
+            raise
+
+    def _made(self) -> tuple[Copiers, ...]:
+        self.memories = tuple(memory_of(self.config) for _ in range(self.config.ledger.ranks))
+        return tuple(copiers_of(self.config, self.inbox, memory) for memory in self.memories)
+
+    def _process(self, rank: int, incarnation: int) -> ProcessLink:
+        return ProcessLink(partial(guest, self.config), rank, incarnation, self.inbox)
+
+    # -- the loop ------------------------------------------------------------------------------------------------------
+
+    def report(self, message: bytes | bytearray | memoryview) -> None:
+        """Take a message of a worker, from any thread. Total: what can't be read is a trouble of the next poll, which
+        says the same once; an empty one says nothing.
+        """
+        if message == b"":
+            return
+        try:
+            up = decode_up(message)
+        except CodecError as problem:
+            self._troubles.tell(f"a message of a worker could not be read: {problem}")
+            return
+        for item in up.items:
+            if isinstance(item, Report):
+                self.inbox.put(item)
+        self._up.append(up)
+        self.inbox.wake()
+
+    def poll(self, now: float | None = None, max_reports: int = 512) -> Done:
+        """One turn: hear at most `max_reports` reports, tell the time, hand out effects. Never waits, never raises.
+
+        A turn in which a process of ours is found dead starts another one, which takes some ten milliseconds.
+        `now` is in seconds on a clock of the embedder's, the one of all deadlines; given always, or never.
+        """
+        self._enter("poll")
+        self._clock.told = now
+        done = self.engine.poll(max_reports)
+        self._answered()
+        for loss in done.lost:
+            self._restart(loss.rank)
+        for link in self.engine.links:
+            if isinstance(link, ProcessLink):
+                self._probed += [link.probed.popleft() for _ in range(len(link.probed))]
+            while isinstance(link, ProcessLink | Outbox) and link.troubles:
+                self._troubles.tell(link.troubles.pop(0))
+        told = self._troubles.take()
+        probed, self._probed = tuple(self._probed), []
+        return Done(done.lost, done.loads, done.jobs, done.settled, probed, told, done.fatal, done.reports)
+
+    def now(self) -> float:
+        """The time that deadlines are counted on, in seconds."""
+        return self._clock.now()
+
+    def wait(self, seconds: float) -> bool:
+        """Sleep until something has come for the next poll, so long at most; says whether a report has."""
+        self._enter("wait")
+        return self.inbox.wait(seconds, lambda: bool(self._up))
+
+    def take_effects(self) -> dict[int, bytes]:
+        """Hand out what the requests since the last turn asked for.
+
+        Returns a message for each rank that the embedder has the channel to, in its order and to be sent before the
+        step that it is for; empty where the runtime has the workers itself.
+        """
+        self._enter("take_effects")
+        self.engine.pump()
+        boxes = [link for link in self.engine.links if isinstance(link, Outbox)]
+        return {box.rank: message for box in boxes if (message := box.take())}
+
+    # -- workers -------------------------------------------------------------------------------------------------------
+
+    def incarnation(self, rank: int) -> int:
+        """Which life of this rank's worker the messages are meant for; 1 for a rank of this process."""
+        link = self.engine.links[rank]
+        return link.incarnation if isinstance(link, Outbox | ProcessLink) else 1
+
+    def worker_lost(self, rank: int, why: str) -> None:
+        """A worker of the embedder's is gone for good, with its memory: said once that is *known*. See `Done.lost`.
+
+        From the next poll on, the rank has a new incarnation; a worker that is started for it has to have that one.
+        Raises `ValueError` for workers that are not the embedder's.
+        """
+        self._enter("worker_lost")
+        link = self.engine.links[rank]
+        if not isinstance(link, Outbox):
+            raise ValueError(f"rank {rank} has no worker of the embedder's; the runtime sees by itself when it is gone")
+        link.lost = why or "the embedder says so"
+
+    def ready(self, within: float) -> bool:
+        """Wait until every process of ours has made its memory. What it is given before that waits for it."""
+        self._enter("ready")
+        return all(link.ready(within) for link in self.engine.links if isinstance(link, ProcessLink))
+
+    def _restart(self, rank: int) -> None:
+        """Another life for a rank that is lost, if it has not had too many."""
+        link = self.engine.links[rank]
+        self._restarts[rank] += 1
+        if isinstance(link, Outbox):
+            self.engine.replace(rank, Outbox(rank, link.incarnation + 1, self.inbox))
+        elif isinstance(link, ProcessLink):
+            for sentence in link.troubles:
+                self._troubles.tell(sentence)
+            link.stop(0.0)
+            if self._closing:
+                return
+            if self._restarts[rank] > self.config.restarts:
+                self._troubles.tell(f"rank {rank} was started again {self.config.restarts} times, and is given up")
+                return
+            self.engine.replace(rank, self._process(rank, link.incarnation + 1))
+
+    def _answered(self) -> None:
+        """What workers said beside reports. A proof of an earlier life is one of parts that are over anyhow."""
+        while self._up:
+            up = self._up.popleft()
+            if not 0 <= up.rank < len(self.engine.links):
+                self._troubles.tell(f"a message came from rank {up.rank}; there are {len(self.engine.links)} ranks")
+                continue
+            for item in up.items:
+                if isinstance(item, Trouble):
+                    self._troubles.tell(item.sentence)
+                elif isinstance(item, Probed):
+                    self._probed.append(item)
+                elif isinstance(item, Fenced):
+                    for copier, serial in item.proved:
+                        self.engine.proved(up.rank, copier, serial)
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    def shutdown(self, within: float) -> Left:
+        """Take no new work, close what is open, let copies end for so many seconds, and end threads and processes.
+
+        Steps that are under way are to be retired first. With workers of the embedder's, say `drain`, exchange messages
+        until `rest` is empty, and then this. Says what was left; the runtime is over in any case.
+        """
+        self._enter("shutdown")
+        end, self._closing = monotonic() + within, True
+        self._drain(end)
+        tokens = self._close(max(0.0, end - monotonic()))
+        self._prove(tokens)
+        sentences = tuple(self.ledger.rest())
+        self.ledger.shut()
+        blocks = sorted({block for part in self._parts(tokens) for block in (*part.reads, *part.writes)})
+        return Left(sentences, tokens, tuple(blocks))
+
+    def close(self) -> None:
+        """End threads and processes now; for the way out after an error. May be called again, and after a shutdown."""
+        if self._over or os.getpid() != self._pid:
+            return
+        self._enter("close")
+        self._close(CLOSE_SECONDS)
+        self._over = "the runtime was closed"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _drain(self, end: float) -> None:
+        """Let what is under way end by itself. A time that was told goes on from there."""
+        start, told = monotonic(), self._clock.told
+        for lease in tuple(self.ledger.books.leases):
+            self.ledger.abort(lease)
+        self.ledger.drain()
+        while self.ledger.fatal is None and self.ledger.rest() and monotonic() < end:
+            self.poll(None if told is None else told + monotonic() - start)
+            self.inbox.wait(min(TURN_SECONDS, max(0.0, end - monotonic())))
+        self.engine.pump()
+
+    def _close(self, within: float) -> tuple[Token, ...]:
+        """End what makes copies; the parts that may touch memory even now. A process that has ended touches none."""
+        self._over = "the runtime was shut down"
+        own = {link.rank for link in self.engine.links if isinstance(link, Outbox)}
+        books = self.ledger.books
+        sent = [part for part in books.parts.live() if part.rank in own and part.copier != ENGINE]
+        left = [part.token for part in sent if books.parts_state[part.slot] not in books.parts.table.HOME]
+        left += end_all(self.engine.links, self.copiers, within)
+        for memory in () if left else self.memories:
+            memory.close()
+        return tuple(left)
+
+    def _prove(self, left: Sequence[Token]) -> None:
+        """What is closed and not among these is over: its copier is gone, or has never been given it."""
+        parts = self._parts(left)
+        names = dict.fromkeys(pool.copier for pool in self.config.ledger.pools)
+        for rank, link in enumerate(self.engine.links):
+            for name in () if isinstance(link, Outbox) else names:
+                older = [part.token.serial - 1 for part in parts if (part.rank, part.copier) == (rank, name)]
+                self.engine.proved(rank, name, min(older, default=self.ledger.books.serial))
+
+    def _parts(self, tokens: Sequence[Token]) -> list[Part]:
+        books = self.ledger.books
+        return [books.parts[books.tokens[token.serial]] for token in tokens if token.serial in books.tokens]
