@@ -7,7 +7,7 @@ READY := .venv/.ready
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check proof lint types tables tables-check docs docs-check format bench soak wheel clean
+.PHONY: help run test check proof lint types tables tables-check docs docs-check format bench gpu-check soak mutate wheel clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -35,6 +35,7 @@ proof: $(READY)  ## the provers: theorems for any number of records, small scope
 	$(BIN)/kvstate prove
 	$(BIN)/kvstate explore --quiet
 	$(BIN)/python -m pytest -n $(JOBS) -q tests/proof
+	$(BIN)/kvstate mutate --count 60 --seed $(or $(SEED),1) --jobs $(JOBS) --quiet
 
 lint: $(READY)  ## ruff: rules and format
 	$(BIN)/ruff check --quiet .
@@ -51,24 +52,38 @@ tables-check: $(READY)  ## is what is checked in what spec/ gives?
 	$(BIN)/python -m kvstate.spec.generate --check
 	$(BIN)/python -m kvstate.errors.generate --check
 
-docs: $(READY)  ## draw docs/pictures from spec/, and build the site: build/site/index.html
+docs: $(READY)  ## make docs/pictures and docs/laws.md, and build the site: build/site/index.html
 	$(BIN)/python -m kvstate.spec.diagram_pictures
+	$(BIN)/python -m tests.properties.page
 	$(BIN)/python -m kvstate.spec.site build/site-source
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -d build/site-read -c docs build/site-source build/site
 	@echo "build/site/index.html"
 
-docs-check: $(READY)  ## are the pictures that are checked in what spec/ gives, and can the site's pages be made?
+docs-check: $(READY)  ## are pictures and docs/laws.md what they are made from, and can the site's pages be made?
 	$(BIN)/python -m kvstate.spec.diagram_pictures --check
+	$(BIN)/python -m tests.properties.page --check
 	$(BIN)/python -m kvstate.spec.site build/site-source
 
 format: $(READY)  ## ruff's formatter
 	$(BIN)/ruff format --quiet .
 
-bench: $(READY)  ## what an event, a block's life and a step cost: ratios in one run, about a minute
+bench: $(READY)  ## what events, blocks' lives, steps and copies cost: ratios in one run, about two minutes
 	$(BIN)/python -m bench $(BENCH)
 
-soak: $(READY)  ## walks of the stateful suite for MINUTES (10), the seed printed first; SEED=7 makes the same ones again
+gpu-check: $(READY)  ## on a machine with a CUDA GPU: copies under chaos, and their bandwidth as ratios; under four minutes
+	$(BIN)/python -m bench.gpu_check $(CHECK)
+
+soak: $(READY)  ## walks for MINUTES (10), the seed printed first (SEED=7 makes the same again); then the large scopes
 	$(BIN)/python -m tests.stateful.soak --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED))
+	mkdir -p build
+	$(BIN)/kvstate explore --scope soak --scope soak-late --quiet --json > build/explore.json
+	cp build/explore.json docs/data/explore.json
+
+mutate: $(READY)  ## every fault in the spec and the planted ones in the code, long; RESUME=--resume goes on with it
+	$(BIN)/kvstate mutate --out docs/data/mutation.json $(RESUME) --jobs $(JOBS)
+	$(BIN)/kvstate mutate --out docs/data/mutation.json $(RESUME) --code --jobs $(JOBS)
+	$(BIN)/python -m kvstate.mutation.page
+	$(BIN)/python -m tests.properties.page
 
 wheel: $(READY)  ## build the wheel into dist/
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .

@@ -32,5 +32,5 @@ def test_the_page_runs() -> None:
 
 def test_it_shows_what_it_promises() -> None:
     code = program()
-    for word in ("abort", "preempt", "RECOMPUTE", "reset", "drain", "shut", "fence", "left", "ABORTED", "explain"):
+    for word in ("abort", "preempt", "RECOMPUTE", "reset", "lost", "shutdown", "fence", "left", "ABORTED", "explain"):
         assert re.search(rf"\b{word}\b", code), f"the page has no {word}"

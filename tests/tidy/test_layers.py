@@ -41,15 +41,21 @@ LAYERS = {
     "spec": layer("machines errors", "transitions", pure=True),
     "proof": layer("spec", "z3", pure=True),
     "codec": layer("machines errors", "msgspec", pure=True),
-    "runtime": layer("machines errors codec spec", "torch numpy xxhash"),
-    "replay": layer("machines errors codec spec runtime", "numpy xxhash msgspec"),
+    "wire": layer("machines errors codec", "msgspec", pure=True),
+    "runtime": layer("machines errors codec wire spec trace", "torch numpy xxhash"),
+    "replay": layer("machines errors codec spec runtime trace", "numpy xxhash msgspec"),
     # What an embedder uses in its own tests.
     "testing": layer("_version machines errors codec spec"),
     "trace": layer("machines spec"),
+    "promela": layer("machines spec explore", pure=True),
     "explore": layer("machines errors testing", pure=True),
-    "cli": layer("_version machines errors codec spec proof explore runtime replay testing trace", "click rich"),
+    "mutation": layer("_version machines errors spec proof explore testing"),
+    "cli": layer(
+        "_version machines errors codec spec proof explore mutation promela runtime replay testing trace", "click rich"
+    ),
     "_version": layer(""),
-    "__init__": layer("_version", pure=True),
+    # What an engine embeds is found here, and imported when it is asked for.
+    "__init__": layer("_version runtime", pure=True),
     "__main__": layer("cli"),
 }
 
@@ -57,8 +63,12 @@ ALSO = {
     "machines/columns.py": {"numpy"},
     # Runs the program `dot` where there is one.
     "spec/diagram_render.py": {"graphviz"},
+    # Plants faults in the code with the `MonkeyPatch` of pytest, as the tests do whose faults they are.
+    "mutation/code.py": {"pytest"},
     # Asks torch what it found here, for the report; makes no tensor.
     "cli/doctor.py": {"torch"},
+    # The header of an object is JSON.
+    "runtime/tiers/sealed.py": {"msgspec"},
     # The test class that an embedder subclasses, and what runs it; nothing else of `testing` needs them.
     "testing/suite.py": {"pytest"},
     "testing/plugin.py": {"pytest"},

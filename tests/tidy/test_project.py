@@ -48,7 +48,7 @@ def test_what_a_document_tells_one_to_type_exists(path: Path) -> None:
     code = "\n".join(re.findall(r"(?ms)^```.*?^```|`[^`\n]+`", text))
     for target in re.findall(r"\bmake ([a-z][a-z-]*)", code):
         assert target in targets(), f"{path.name} says `make {target}`"
-    for command in re.findall(r"\bkvstate ([a-z][a-z-]+)", code):
+    for command in re.findall(r"(?<!from )\bkvstate ([a-z][a-z-]+)", code):
         assert command in COMMANDS, f"{path.name} says `kvstate {command}`"
 
 
