@@ -24,6 +24,7 @@ from kvstate.machines.messages import Report, Token
 from kvstate.machines.owning import Owning
 from kvstate.machines.policy import LRU
 from kvstate.machines.steps import Steps
+from kvstate.machines.tables.key import State as K
 from kvstate.machines.tables.part import State as P
 from kvstate.machines.transfers import Transfers
 
@@ -279,7 +280,7 @@ def a_reset_without_an_epoch(mp: pytest.MonkeyPatch) -> None:
     mp.setattr(Steps, "reset", forgetful)
 
 
-@fault("A reset lets the jobs go on that were under way.", "L9.bytes", "L9.writing", mix="reuse", seed=53)
+@fault("A reset lets the jobs go on that were under way.", "L9.bytes", "L9.writing", "L9.reset", mix="reuse", seed=53)
 def a_reset_spares_the_jobs(mp: pytest.MonkeyPatch) -> None:
     reset = Steps.reset
 
@@ -288,6 +289,20 @@ def a_reset_spares_the_jobs(mp: pytest.MonkeyPatch) -> None:
         dropped = reset(self)
         self.books.job_ids = jobs
         return dropped
+
+    mp.setattr(Steps, "reset", forgetful)
+
+
+@fault("A reset leaves the condemned keys on record.", "L9.reset", mix="faults", seed=0)
+def a_reset_spares_the_condemned(mp: pytest.MonkeyPatch) -> None:
+    reset = Steps.reset
+
+    def forgetful(self: Steps) -> int:
+        names, states = type(self.books.keys).names, self.books.keys.state
+        with pytest.MonkeyPatch.context() as spared:
+            live = [pair for pair in names(self.books.keys) if states[pair[0]] != K.CONDEMNED]
+            spared.setattr(KeyBook, "names", lambda keys: iter(live))
+            return reset(self)
 
     mp.setattr(Steps, "reset", forgetful)
 

@@ -325,6 +325,11 @@ class Laws(Copies):
                         f"L7.no_retry: {machine} {owner.id} waits for another attempt after {books.parts[slot]}"
                     )
 
+    def all_forgotten(self) -> None:
+        """L9: a reset forgets every key, those that were held against somebody as well."""
+        left = [name for _, name in self.ledger.books.keys.names()]
+        assert not left or self.ledger.fatal is not None, f"L9.reset: the cache was reset, and {left} are on record"
+
     def pins(self) -> None:
         """L9: a verdict leaves no pin of its load behind."""
         books = self.ledger.books

@@ -97,6 +97,10 @@ class Requests(Base):
         """See `laws`."""
         raise NotImplementedError
 
+    def all_forgotten(self) -> None:
+        """See `laws`."""
+        raise NotImplementedError
+
     # -- compute -------------------------------------------------------------------------------------------------------
 
     def running(self) -> list[Request]:
@@ -255,6 +259,7 @@ class Requests(Base):
         if self.dice.chance(30):
             self.epoch += 1
             self.ledger.reset()
+            self.all_forgotten()
 
     def tick(self) -> None:
         self.now += self.dice.one((0.3, 0.3, 1.0, 2.5))
