@@ -61,12 +61,12 @@ def agrees(module: Any, machine: Machine, state: int, event: int, values: dict[s
     return row == fired and machine.rows[row] is by and there and all(after[name] == then[name] for name in after)
 
 
-def part_table(state: int, event: int) -> bool:
+def part_table(state: int, event: int, tainted: bool) -> bool:
     """
     pre: 0 <= state < len(PART.states) and 0 <= event < len(PART.events)
     post: _
     """
-    return agrees(part, PART, state, event, {})
+    return agrees(part, PART, state, event, {"tainted": tainted})
 
 
 def service_table(state: int, event: int) -> bool:
