@@ -99,6 +99,7 @@ class Acts(ForeignActs):
         needs_worker = {Kind.PERSIST: pool.durable, Kind.VERIFY: pool.verify}.get(kind, True)
         attempt = books.column(machine, "attempt")[owner.slot]
         books.retries += attempt > 1 and kind in (Kind.STORE, Kind.FETCH)
+        spaces = owner.spaces or (books.loads[owner.load].namespace,) if isinstance(owner, Batch) else owner.spaces
         for rank, lines in self._chunks(len(owner.keys)):
             src, dst, keys = bulk.cut(owner.srcs, lines), bulk.cut(owner.dsts, lines), owner.keys[lines]
             names = owner.names[lines] if isinstance(owner, Batch) else NO_REFS
@@ -114,8 +115,11 @@ class Acts(ForeignActs):
             self.ports.part.signal(part.slot, PE.LAUNCH)
             if needs_worker:
                 books.effects.append(
-                    Work(part.token, kind.value, rank, pool.copier, attempt, tuple(src), tuple(dst), keys, after_step)
-                )
+                    Work(
+                        part.token, kind.value, rank, pool.copier, attempt, tuple(src), tuple(dst), keys, after_step,
+                        spaces if len(spaces) == 1 else spaces[lines],
+                    )
+                )  # fmt: skip
             else:
                 books.at_once.append(part.token)
 

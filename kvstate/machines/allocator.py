@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING
 
 from kvstate.machines.books import Books
 from kvstate.machines.door import door
+from kvstate.machines.durables import Durables
 from kvstate.machines.messages import BlockRef, BlockRefs
-from kvstate.machines.steps import Steps
 from kvstate.machines.tables.foreign import Event as F
 from kvstate.machines.verdicts import Fatal, Freed, Given, Refusal
 
@@ -37,7 +37,7 @@ class Allocator:
 
     books: Books
     """As in `Ledger`; so are the next two."""
-    core: Steps
+    core: Durables
     """Brings an input to its end."""
     fatal: Fatal | None
     """Why the ledger is poisoned, if it is."""

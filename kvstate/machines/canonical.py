@@ -15,7 +15,7 @@ from typing import Any
 
 from kvstate.errors import KVError
 from kvstate.machines.books import Books
-from kvstate.machines.messages import BlockRef, Effect, Hold, Unhold, Work
+from kvstate.machines.messages import Adopt, BlockRef, Effect, Hold, Sweep, Unhold, Work
 from kvstate.machines.records import Batch, Job, Lease, Load, Part
 from kvstate.machines.table import Table
 from kvstate.machines.verdicts import Verdict
@@ -181,6 +181,8 @@ class _Form:
     def _effect(self, effect: Effect) -> tuple[Any, ...]:
         if isinstance(effect, Hold | Unhold):
             return type(effect).__name__, self._ref(effect.ref)
+        if isinstance(effect, Adopt | Sweep):
+            return type(effect).__name__, *effect
         part = self.serials.get(effect.token.serial, -1)
         what = effect._replace(after_step=self._step(effect.after_step)) if isinstance(effect, Work) else effect
         return type(effect).__name__, part, what[1:]

@@ -113,8 +113,8 @@ class Foreigns(Grouped):
         return None
 
     def take_hold(self, blocks: array[int]) -> None:
-        """A job holds these device blocks from here on."""
-        if self.books.engine.count:
+        """A job holds these blocks, all of one pool, from here on."""
+        if blocks[0] < self.books.engine.count:
             self.ports.foreign.each(blocks, F.STORE)
         else:
             self.ports.block.each(blocks, B.STORE)

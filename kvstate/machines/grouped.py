@@ -68,18 +68,25 @@ class Grouped(Lookups):
     # -- what is stored, and what is loaded ----------------------------------------------------------------------------
 
     def key_slots(self, pool: int, namespace: str, refs: BlockRefs, keys: tuple[bytes, ...]) -> array[int]:
-        """The records of the keys in that pool, each in the space in which it names its block on the device.
+        """The records of the keys in that pool, each in the space in which it names its block above.
 
         A block of an engine's own is named by no key; then the space is `namespace` itself.
         """
         book = self.books.keys
-        if not self.books.config.groups or self.books.engine.count:
+        if not self.books.config.groups or refs.blocks[0] < self.books.engine.count:
             return book.make(pool, namespace, keys)
         slots = array("q", [NONE]) * len(keys)
         names = [book.name(book.block_key[block]).namespace for block in refs.blocks]
         for name, lines in by_space(names).items():
             bulk.spread(slots, lines, book.make(pool, name, [keys[line] for line in lines]))
         return slots
+
+    def spaces_of(self, namespace: str, slots: array[int]) -> tuple[str, ...]:
+        """The key space of each of these keys; one word where there are no groups."""
+        if not self.books.config.groups:
+            return (namespace,)
+        book = self.books.keys
+        return tuple(book.name(slot).namespace for slot in slots)
 
     def load_order(self, lease: Lease, hit: Hit, places: array[int]) -> tuple[array[int], tuple[str, ...]]:
         """In which order these lines of the hit are loaded, and the key space of each in that order."""

@@ -27,10 +27,11 @@ from kvstate.machines.canonical import digest
 from kvstate.machines.cascade import ActRow, Coupling
 from kvstate.machines.config import LedgerConfig
 from kvstate.machines.door import door
+from kvstate.machines.durable import Durable
+from kvstate.machines.durables import Durables
 from kvstate.machines.explain import explain
 from kvstate.machines.messages import BlockRef, BlockRefs, Effect, Report, Token
 from kvstate.machines.records import Lease
-from kvstate.machines.steps import Steps
 from kvstate.machines.tables import coupling
 from kvstate.machines.tables.service import Event as S
 from kvstate.machines.verdicts import Closed, Fatal, Grant, Hit, Refusal, Short, Started, Stored, Verdict
@@ -48,7 +49,7 @@ class Snapshot(NamedTuple):
     fatal: Fatal | None
 
 
-class Ledger(Allocator):
+class Ledger(Allocator, Durable):
     """See the module. Times are seconds on the caller's clock; blocks are numbered through all pools, device first.
 
     Blocks are given and taken as references: `BlockRefs`, as the ledger gives them out, or any list of `BlockRef`. The
@@ -67,7 +68,7 @@ class Ledger(Allocator):
         self.config = config
         self.books = Books(config, machines, policy)
         self._couplings, self._acts = tuple(couplings), tuple(acts)
-        self.core = Steps(self.books, self._couplings, self._acts)
+        self.core = Durables(self.books, self._couplings, self._acts)
         self.fatal: Fatal | None = None
 
     # -- leases --------------------------------------------------------------------------------------------------------
@@ -220,11 +221,6 @@ class Ledger(Allocator):
         self.core.tick(now)
 
     @door
-    def reset(self) -> int | Refusal:
-        """Begin a new epoch: no key of before is a hit again. Returns how many keys were dropped."""
-        return self.core.reset()
-
-    @door
     def drain(self) -> bool | Refusal:
         """Take no new work; call every job off. What is left is told by `rest`."""
         return self.core.drain()
@@ -271,7 +267,7 @@ class Ledger(Allocator):
         """Be again what the ledger was when `snapshot` was taken. Sinks stay attached."""
         sinks = {name: port.sink for name, port in self.core.ports.ports.items()}
         self.books = deepcopy(snapshot.books)
-        self.core = Steps(self.books, self._couplings, self._acts)
+        self.core = Durables(self.books, self._couplings, self._acts)
         for name, port in self.core.ports.ports.items():
             port.sink = sinks[name]
             port.fired = list(snapshot.fired[name])

@@ -1,10 +1,11 @@
 """What crosses the edge of the ledger: plain values, no memory, no clock.
 
-Down to a worker go *effects*: `Work` (start this part), `Cancel` (stop it if you can), `Undo`; to an engine that has an
-allocator of its own go `Hold` and `Unhold`, of the blocks that it freed under a copy. Up from a worker come
-*reports*. To the scheduler go *verdicts* (see `verdicts`). All are tuples of numbers, strings and bytes, so that a
-codec, a record or another language can carry them as they are. Blocks are numbered through all pools of a runtime.
-What the ledger answers about many blocks comes as `BlockRefs`, which holds them as two columns.
+Down to a worker go *effects*: `Work` (start this part), `Cancel` (stop it if you can), and to one that keeps objects
+`Undo`, `Adopt` and `Sweep`; to an engine that has an allocator of its own go `Hold` and `Unhold`, of the blocks that it
+freed under a copy. Up from a worker come *reports*. To the scheduler go *verdicts* (see `verdicts`). All are tuples of
+numbers, strings and bytes, so that a codec, a record or another language can carry them as they are. Blocks are
+numbered through all pools of a runtime. What the ledger answers about many blocks comes as `BlockRefs`, which holds
+them as two columns.
 """
 
 from __future__ import annotations
@@ -172,6 +173,12 @@ class Work(NamedTuple):
     keys: tuple[bytes, ...]
     after_step: int
     """Start only AFTER this compute step has retired; 0 is at once."""
+    spaces: tuple[str, ...] = ()
+    """The key space of each line: the namespace, with the KV group where there are groups; one word stands for all."""
+
+    def space(self, line: int) -> str:
+        """The key space of that line; empty where nobody said."""
+        return self.spaces[line if len(self.spaces) > 1 else 0] if self.spaces else ""
 
 
 class Cancel(NamedTuple):
@@ -191,6 +198,32 @@ class Undo(NamedTuple):
     keys: tuple[bytes, ...]
 
 
+class Adopt(NamedTuple):
+    """These blocks of a durable pool hold these objects from here on, line by line. To the copier that found them.
+
+    It comes BEFORE any work on these blocks. Whatever else the copier knew of them is over.
+    """
+
+    rank: int
+    copier: str
+    blocks: tuple[int, ...]
+    spaces: tuple[str, ...]
+    """One for each line."""
+    keys: tuple[bytes, ...]
+
+
+class Sweep(NamedTuple):
+    """Remove objects of a durable pool: all, or those that no block holds.
+
+    With `everything`, what was begun before it must never become visible, whenever it ends: the bytes are of an epoch
+    that is over.
+    """
+
+    rank: int
+    copier: str
+    everything: bool
+
+
 class Hold(NamedTuple):
     """Keep this life of the block out of your free list until the `Unhold` of it. To the engine that owns the pool."""
 
@@ -205,7 +238,7 @@ class Unhold(NamedTuple):
     """The same block and life as in the hold."""
 
 
-Effect = Work | Cancel | Undo | Hold | Unhold
+Effect = Work | Cancel | Undo | Adopt | Sweep | Hold | Unhold
 """What `take_effects` gives."""
 
 

@@ -5,7 +5,8 @@ follows is no new machine: it is four inputs that the ledger has, in this order.
 
 1. Every open lease is aborted. What a request owns on the device is worth nothing any more, so it has to come again,
    and its loads must not be told that a prefix is there.
-2. The cache is reset: no key of before is a hit again, and every job is called off.
+2. The cache is reset: no key of before is a hit again, and every job is called off. What rests in durable pools is not
+   lost, and its objects stay: it can be recovered when there is a worker again (`Ledger.recover`).
 3. The rank is fenced, for all copiers and all tokens that were minted: a process that is gone touches no memory. What
    other ranks still copy goes on draining there until they report.
 
@@ -44,7 +45,7 @@ def rank_lost(ledger: Ledger, rank: int) -> RankLost | Refusal:
     leases = tuple(ledger.books.leases)
     for lease in leases:
         ledger.abort(lease)
-    keys = ledger.reset()
+    keys = ledger.reset(keep_durable=True)
     parts = 0
     for copier in dict.fromkeys(pool.copier for pool in ledger.config.pools):
         ended = ledger.fenced(rank, copier, ledger.books.serial)

@@ -65,6 +65,8 @@ class Job:
     deadline: float
     since: float
     """When it was accepted, in seconds."""
+    spaces: tuple[str, ...]
+    """Line by line the key space; one word where that is one for all."""
     parts: list[int] = field(default_factory=list)
     failures: list[KVError] = field(default_factory=list)
     """What its parts reported, over all attempts, for the verdict."""

@@ -65,6 +65,19 @@ def _bad_lists(what: str, lists: Any) -> Refusal | None:
     return next((bad for keys in lists if (bad := _bad_keys("keys", keys)) is not None), None)
 
 
+def _bad_names(what: str, names: Any) -> Refusal | None:
+    """Full names of keys: pairs of a key space and a key."""
+    if not isinstance(names, tuple | list):
+        return Refusal(f"{what} {_said(names)} is no list")
+    for name in names:
+        if not isinstance(name, tuple | list) or len(name) != 2:
+            return Refusal(f"{_said(name)} is no name of a key: give a pair of its key space and its bytes")
+        space, key = name
+        if type(space) is not str or not space or type(key) is not bytes or not key:
+            return Refusal(f"{_said(name)} is no name of a key: a space is a word and a key is bytes, neither empty")
+    return None
+
+
 def _bad_refs(what: str, refs: Any) -> Refusal | None:
     """References are `BlockRef`, as the ledger gave them out."""
     if type(refs) is BlockRefs:
@@ -127,6 +140,7 @@ CHECKS: dict[str, Callable[[str, Any], Refusal | None]] = {
     "count": _bad_count,
     "keys": _bad_keys,
     "lists": _bad_lists,
+    "names": _bad_names,
     "blocks": _bad_refs,
     "into": _bad_refs,
     "ids": _bad_ids,

@@ -155,7 +155,7 @@ class Steps(Transfers):
             return self.cancel_load(load) or Refusal(f"load {number} is ending already")
         return Refusal(f"{number} is no job and no load that is under way")
 
-    def reset(self) -> int:
+    def forget(self) -> int:
         """Drop all keys and call the jobs off; loads under way go on, and their blocks stay private."""
         books = self.books
         books.epoch += 1

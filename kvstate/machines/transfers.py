@@ -7,17 +7,16 @@ first row. So a refusal changes nothing, and nothing has to be undone.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from kvstate.errors import Code
 from kvstate.machines import bulk
 from kvstate.machines.config import DEVICE, MAX_BATCHES
-from kvstate.machines.foreigns import Storable
 from kvstate.machines.groups import by_space
 from kvstate.machines.keybook import NONE
-from kvstate.machines.leases import Leases
-from kvstate.machines.messages import NO_BLOCKS, BlockRef, BlockRefs
+from kvstate.machines.messages import NO_BLOCKS, BlockRefs
 from kvstate.machines.records import Batch, Job, Lease, Load
+from kvstate.machines.storables import Storables
 from kvstate.machines.tables.block import Event as B
 from kvstate.machines.tables.key import Event as K
 from kvstate.machines.tables.load import Event as L
@@ -25,7 +24,7 @@ from kvstate.machines.tables.offload import Event as O
 from kvstate.machines.verdicts import Dropped, Hit, Refusal, Short, Started, Stored
 
 
-class Transfers(Leases):
+class Transfers(Storables):
     """The requests of `Ledger` that start or call off copies; see there for what they promise."""
 
     __slots__ = ()
@@ -45,7 +44,7 @@ class Transfers(Leases):
         books = self.books
         if lease.epoch != books.epoch:
             return Refusal(f"lease {lease.id} is from before the reset: it may finish, but not store")
-        wanted, space = self._storable_as_asked(lease, refs, pool, given, group)
+        wanted, space = self.storable_as_asked(lease, refs, pool, given, group)
         if isinstance(wanted, Refusal):
             return wanted
         refs, keys, dropped = wanted
@@ -60,74 +59,6 @@ class Transfers(Leases):
         books.queue[job.id] = None
         self.start_jobs()
         return Stored(job.id, refs[:], tuple(dropped))  # a copy: the job goes on with its own
-
-    def _storable_as_asked(
-        self, lease: Lease, refs: BlockRefs, pool: int, given: Sequence[bytes] | None, group: int | None
-    ) -> tuple[Storable | Refusal, str]:
-        """What can be stored, under the given keys or those that name the blocks; and in which key space."""
-        space = lease.namespace
-        if self.books.engine.count:
-            of_group = self.space(lease, group)
-            if isinstance(of_group, Refusal):
-                return of_group, space
-            return self.storable_as(refs, given, of_group, pool), of_group
-        if given is not None or group is not None:
-            return Refusal("the ledger knows the keys of its device blocks, and their groups: leave these out"), space
-        keys = self._all_storable(refs, space, pool)
-        return self._storable_ones(refs, space, pool) if keys is None else (refs, keys, []), space
-
-    def _all_storable(self, refs: BlockRefs, namespace: str, pool: int) -> tuple[bytes, ...] | None:
-        """The keys under which these blocks can be stored; None unless all of them can, as `_storable` says of one."""
-        books, blocks = self.books, refs.blocks
-        if not books.all_current(refs) or not bulk.distinct(blocks) or not bulk.all_are(books.pool_of, blocks, DEVICE):
-            return None
-        slots = bulk.run(bulk.gather(books.keys.block_key, blocks))
-        space = books.keys.spaces.get((DEVICE, namespace))
-        if NONE in slots or bulk.listed(books.keys.spaces_of, slots).count(space) < len(slots):
-            return None
-        keys = tuple(bulk.listed(books.keys.keys, slots))
-        below = books.keys.index(pool, namespace)
-        if not below.keys().isdisjoint(keys) or not self.ports.block.takes(blocks, B.STORE):
-            return None
-        return keys
-
-    def _storable_ones(self, refs: BlockRefs, namespace: str, pool: int) -> Storable:
-        """Those of the blocks that can be stored, with their keys, and those that can't, with the reason."""
-        wanted: dict[int, tuple[BlockRef, bytes]] = {}
-        dropped: list[Dropped] = []
-        spaces = self.spaces(namespace)
-        for ref in refs:
-            key = self._storable(ref, spaces, pool, wanted)
-            if isinstance(key, str):
-                dropped.append(Dropped(ref, key))
-            else:
-                wanted[ref.block] = (ref, key)
-        return BlockRefs.of(ref for ref, _ in wanted.values()), tuple(key for _, key in wanted.values()), dropped
-
-    def _storable(self, ref: BlockRef, spaces: Container[str], pool: int, wanted: Container[int]) -> bytes | str:
-        """The key under which the block can be stored, or the reason why it can't. Of any group, if there are groups.
-
-        The key comes from the ledger, never from the caller: bytes can't be stored under a name that is not theirs.
-        """
-        books = self.books
-        if not books.current(ref):
-            return "its generation is over: the block was freed or given to another"
-        if ref.block in wanted:
-            return "listed twice"
-        if books.pool_of[ref.block] != DEVICE:
-            return "it is not on the device"
-        slot = books.keys.block_key[ref.block]
-        if slot == NONE:
-            return "no key names it"
-        _, space, key = books.keys.name(slot)
-        below = books.keys.find(pool, space, key)
-        if space not in spaces:
-            return "it belongs to another namespace"
-        if below != NONE and not self.ports.key.choose(below, K.BEGIN):
-            return "stored already, or being stored"
-        if not self.ports.block.choose(ref.block, B.STORE):
-            return f"it is {self.ports.block.state_of(ref.block)}"
-        return key
 
     def _room(self, pool: int, count: int) -> array[int]:
         """Reserve as many blocks of the pool as can be had, up to `count`: the front of a prefix is worth most."""
@@ -147,7 +78,8 @@ class Transfers(Leases):
         key_slots = self.key_slots(pool, space, refs, keys)
         job = Job(
             books.jobs.slot(parts=self.parts_of(len(refs))), books.next_id(), lease.id, pool, refs.blocks, dsts, refs,
-            keys, key_slots, max(books.steps, default=0), deadline, books.now,
+            keys, key_slots, self._after(refs.blocks[0]), deadline, books.now,
+            self.spaces_of(space, key_slots),
         )  # fmt: skip
         books.jobs.put(job.slot, job)
         books.job_ids[job.id] = job.slot
@@ -157,6 +89,10 @@ class Transfers(Leases):
         ports.block.each(dsts, B.CLAIM)
         books.arm(deadline, "offload", "deadline", job.slot)
         return job
+
+    def _after(self, block: int) -> int:
+        """The step behind which a store of it begins: the last that is under way, where steps touch its pool."""
+        return max(self.books.steps, default=0) if self.books.pool_of[block] == DEVICE else 0
 
     def parts_of(self, lines: int) -> int:
         """Into how many parts so many lines go, over all ranks."""

@@ -191,6 +191,15 @@ class Dropped(NamedTuple):
     reason: str
 
 
+class Recovered(NamedTuple):
+    """What `Ledger.recover` has taken in."""
+
+    refs: BlockRefs
+    """The blocks that hold it, in their present lives."""
+    lines: tuple[int, ...]
+    """Which of the names that were given: one for each block. The others found no room, or are on record."""
+
+
 class Stored(NamedTuple):
     """An offload was accepted: the job, the blocks `refs` in it, and the lines that were `dropped`."""
 

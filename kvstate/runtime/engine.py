@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from kvstate.errors import Code, KVError
 from kvstate.machines.ledger import Ledger
-from kvstate.machines.messages import Cancel, Effect, Failure, Hold, Report, Undo, Unhold, Work
+from kvstate.machines.messages import Adopt, Cancel, Effect, Failure, Hold, Report, Sweep, Undo, Unhold, Work
 from kvstate.machines.ranks import rank_lost
 from kvstate.machines.verdicts import Fatal, JobVerdict, LoadVerdict, Refusal, Settlement, Verdict
 from kvstate.runtime.clock import Clock
@@ -158,7 +158,7 @@ class Engine:
                     self.holds.append(effect)
                 case Cancel() if effect.token.serial in books.tokens:
                     shares[books.parts[books.tokens[effect.token.serial]].rank].append(effect)
-                case Work() | Undo():
+                case Work() | Undo() | Adopt() | Sweep():
                     shares[effect.rank].append(effect)
                 case _:
                     pass

@@ -16,7 +16,7 @@ from typing import Final
 
 from kvstate.codec import CodecError, encode_reports
 from kvstate.errors import Code
-from kvstate.machines.messages import Cancel, Failure, Outcome, Report, Token, Undo, Work
+from kvstate.machines.messages import Adopt, Cancel, Failure, Outcome, Report, Sweep, Token, Undo, Work
 from kvstate.runtime.copiers import Copier
 from kvstate.runtime.dispatcher import Dispatcher
 from kvstate.runtime.inbox import Inbox
@@ -112,7 +112,7 @@ class Worker:
 
     def _take(self, item: DownItem) -> None:
         match item:
-            case Work() | Cancel() | Undo():
+            case Work() | Cancel() | Undo() | Adopt() | Sweep():
                 self.dispatcher.give([item])
             case Retired():
                 self.dispatcher.step_retired(item.step)

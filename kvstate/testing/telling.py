@@ -9,7 +9,7 @@ from typing import Any
 from kvstate.errors import KVError
 from kvstate.machines.books import Books
 from kvstate.machines.ledger import Ledger
-from kvstate.machines.messages import Cancel, Effect, Hold, Undo, Unhold, Work
+from kvstate.machines.messages import Adopt, Cancel, Effect, Hold, Sweep, Undo, Unhold, Work
 from kvstate.machines.verdicts import JobVerdict, LoadVerdict, Settlement, Verdict
 from kvstate.testing.groups import length
 from kvstate.testing.names import Names
@@ -61,6 +61,11 @@ def effect_line(names: Names, effect: Effect) -> str:
     if isinstance(effect, Hold | Unhold):
         asked = "keep" if isinstance(effect, Hold) else "done with"
         return f"ask the engine: {asked} {names.block(effect.ref.block)}@{effect.ref.generation}"
+    if isinstance(effect, Sweep):
+        return f"send: remove {'all objects' if effect.everything else 'the objects that no block holds'}"
+    if isinstance(effect, Adopt):
+        lines = zip(effect.blocks, effect.spaces, effect.keys, strict=True)
+        return "send: adopt " + " ".join(f"{names.block(block)} as {names.key(of, key)}" for block, of, key in lines)
     token = names.token(effect.token)
     if isinstance(effect, Cancel):
         return f"send {token}: cancel"

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvstate import codec
-from kvstate.codec import CodecError, decode_effects, decode_reports, encode_effects, encode_reports
+from kvstate.codec import CodecError, decode_effects, decode_reports, encode_effects, encode_reports, shapes
 from kvstate.errors import KVError, from_exception, translate
 from kvstate.machines.messages import (
+    Adopt,
     BlockRef,
     Cancel,
     Effect,
@@ -21,6 +22,7 @@ from kvstate.machines.messages import (
     Kind,
     Outcome,
     Report,
+    Sweep,
     Token,
     Undo,
     Unhold,
@@ -54,6 +56,11 @@ def works(draw: st.DrawFn) -> Work:
         () if kind == "persist" else draw(several),
         draw(st.lists(keys, min_size=lines, max_size=lines).map(tuple)),
         draw(numbers),
+        draw(
+            st.sampled_from([0, 1, lines])
+            .flatmap(lambda many: st.lists(words, min_size=many, max_size=many))
+            .map(tuple)
+        ),
     )
 
 
@@ -63,8 +70,18 @@ undos = st.lists(st.tuples(numbers, keys), min_size=1, max_size=20).flatmap(
     )
 )
 refs = st.builds(BlockRef, numbers, numbers)
+
+
+@st.composite
+def adopts(draw: st.DrawFn) -> Adopt:
+    lines = draw(st.lists(st.tuples(numbers, words, keys), max_size=20))
+    blocks, spaces, names = zip(*lines, strict=True) if lines else ((), (), ())
+    return Adopt(draw(small), draw(words), blocks, spaces, names)
+
+
+sweeps = st.builds(Sweep, small, words, st.booleans())
 holds = st.builds(Hold, refs) | st.builds(Unhold, refs)
-effects: st.SearchStrategy[Effect] = works() | st.builds(Cancel, tokens) | undos | holds
+effects: st.SearchStrategy[Effect] = works() | st.builds(Cancel, tokens) | undos | holds | adopts() | sweeps
 failures = st.builds(
     Failure,
     st.integers(-1, 2**31 - 1),
@@ -87,7 +104,8 @@ def test_effects_round_trip(sent: list[Effect]) -> None:
     got = decode_effects(encode_effects(sent))
     assert got == sent
     assert [type(one) for one in got] == [type(one) for one in sent]
-    assert all(type(one.ref) is BlockRef if isinstance(one, Hold | Unhold) else type(one.token) is Token for one in got)
+    assert all(type(one.ref) is BlockRef for one in got if isinstance(one, Hold | Unhold))
+    assert all(type(one.token) is Token for one in got if isinstance(one, Work | Cancel | Undo))
     assert decode_effects(encode_effects(got)) == got
 
 
@@ -122,34 +140,38 @@ def test_errors_travel_as_words() -> None:
 
 def test_the_fields_are_those_of_the_messages() -> None:
     pairs: list[tuple[Any, Any]] = [
-        (Work, codec._Work),
-        (Cancel, codec._Cancel),
-        (Undo, codec._Undo),
-        (Hold, codec._Hold),
-        (Unhold, codec._Unhold),
-        (Failure, codec._Failure),
-        (Report, codec._Report),
+        (Work, shapes.WorkShape),
+        (Cancel, shapes.CancelShape),
+        (Undo, shapes.UndoShape),
+        (Hold, shapes.HoldShape),
+        (Unhold, shapes.UnholdShape),
+        (Adopt, shapes.AdoptShape),
+        (Sweep, shapes.SweepShape),
+        (Failure, shapes.FailureShape),
+        (Report, shapes.ReportShape),
     ]
     for message, wire in pairs:
         assert message._fields == wire.__struct_fields__
     assert set(codec._TAGS) == set(get_args(Effect))
-    types = {field.name: field.type for field in msgspec.structs.fields(codec._Work)}
+    types = {field.name: field.type for field in msgspec.structs.fields(shapes.WorkShape)}
     assert set(get_args(types["kind"])) == set(SENT_DOWN)
-    types = {field.name: field.type for field in msgspec.structs.fields(codec._Report)}
+    types = {field.name: field.type for field in msgspec.structs.fields(shapes.ReportShape)}
     assert set(get_args(types["outcome"])) == {outcome.value for outcome in Outcome}
 
 
 def test_sizes_in_the_docstring() -> None:
     def size(first: int) -> int:
         ids = tuple(range(first, first + 16))
-        work = Work(TOKEN, "fetch", 0, "thread", 1, ids, ids, tuple(bytes([number]) * 16 for number in range(16)), 0)
+        work = Work(
+            TOKEN, "fetch", 0, "thread", 1, ids, ids, tuple(bytes([number]) * 16 for number in range(16)), 0, ("a",)
+        )
         return len(encode_effects([work])) - len(encode_effects([]))
 
-    assert (size(1000), size(3), size(100_000)) == (416, 352, 480)
+    assert (size(1000), size(3), size(100_000)) == (419, 355, 483)
     assert len(encode_reports([Report(TOKEN, "done")])) - len(encode_reports([])) == 12
     assert len(encode_reports([])) == 25
     assert codec.__doc__ is not None
-    for words_ in ("takes 416 bytes", "(352 below 128, 480 beyond)", "failures takes 12", "envelope 25"):
+    for words_ in ("takes 419 bytes", "(355 below 128, 483 beyond)", "failures takes 12", "envelope 25"):
         assert words_ in " ".join(codec.__doc__.split())
 
 

@@ -16,7 +16,7 @@ from kvstate.machines.messages import Cancel, Failure, Report, Token, Undo, Work
 from kvstate.machines.tables import SPEC_VERSION
 
 TOKEN = Token(3, 12_345)
-WORK = Work(TOKEN, "fetch", 0, "thread", 1, (1, 2), (7, 8), (b"k1", b"k2"), 0)
+WORK = Work(TOKEN, "fetch", 0, "thread", 1, (1, 2), (7, 8), (b"k1", b"k2"), 0, ("a",))
 
 
 def message(what: str, *items: object, version: object = 1, spec: object = SPEC_VERSION) -> bytes:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kvstate import wire
 from kvstate.codec import CodecError
-from kvstate.machines.messages import Cancel, Failure, Outcome, Report, Token, Undo, Work
+from kvstate.machines.messages import Adopt, Cancel, Failure, Outcome, Report, Sweep, Token, Undo, Work
 from kvstate.machines.tables import SPEC_VERSION
 from kvstate.wire import (
     AskFence,
@@ -28,9 +28,10 @@ from kvstate.wire import (
     encode_up,
 )
 
-WORK = Work(Token(1, 7), "store", 1, "cpu", 1, (3, 4), (30, 31), (b"a" * 16, b"b" * 16), 2)
+WORK = Work(Token(1, 7), "store", 1, "cpu", 1, (3, 4), (30, 31), (b"a" * 16, b"b" * 16), 2, ("a",))
 DOWN: list[DownItem] = [
     WORK, Cancel(Token(1, 6)), Retired(2), Undo(Token(1, 5), 1, "disk", (30,), (b"k",)), AskFence(9),
+    Adopt(1, "disk", (30,), ("a",), (b"k",)), Sweep(1, "disk", everything=False),
     AskProbe(Token(1, 4)), WORK._replace(kind="fetch"),
 ]  # fmt: skip
 FAILED = Report(Token(1, 6), Outcome.FAILED, (Failure(0, 2402, "fetch", message="gone"),))

@@ -116,7 +116,7 @@ def test_a_store_takes_the_keys_with_it(rig: Engine) -> None:
     refs = rig.gives(0, 1, 2)
     rig.store(refs[:2], 1, 2)
     [work] = rig.works()
-    assert work == Work(Token(1, 1), "store", 0, "cpu", 1, (0, 1), (4, 5), (key(1), key(2)), 0)
+    assert work == Work(Token(1, 1), "store", 0, "cpu", 1, (0, 1), (4, 5), (key(1), key(2)), 0, ("a",))
     rig.report(work)
     assert rig.verdict().keys == tuple(keys(1, 2))
     hit = rig.lookup(rig.open(), 1, 2)

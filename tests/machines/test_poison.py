@@ -42,6 +42,7 @@ INPUTS: dict[str, Callable[[Ledger], object]] = {
     "foreign_freed": lambda ledger: ledger.foreign_freed([]),
     "fenced": lambda ledger: ledger.fenced(0, "cpu", 1),
     "tick": lambda ledger: ledger.tick(1.0),
+    "recover": lambda ledger: ledger.recover(1, [("a", b"k")]),
     "reset": lambda ledger: ledger.reset(),
     "drain": lambda ledger: ledger.drain(),
     "shut": lambda ledger: ledger.shut(),

@@ -160,7 +160,8 @@ def test_an_offload_of_nothing_says_why(make_rig: Callable[..., Rig]) -> None:
     rig.refuses(lambda: offload(lease, [blank]), f"block {blank.block}: no key names it")
     rig.refuses(lambda: offload(lease, [theirs]), "it belongs to another namespace")
     rig.refuses(lambda: offload(lease, [a, a]), "stored already, or being stored; block")
-    rig.refuses(lambda: offload(lease, [host], pool=2), f"block {host.block}: it is not on the device")
+    rig.refuses(lambda: offload(lease, [host]), f"block {host.block}: it is not above host")
+    rig.refuses(lambda: offload(lease, [host], pool=2), f"block {host.block}: no key names it")
     assert rig.ledger.fired()["O01"] == 1
     assert stranger
 

@@ -269,7 +269,7 @@ def any_namespace_will_do(mp: pytest.MonkeyPatch) -> None:
 
 @fault("A reset drops the keys and begins no epoch.", "L9.bytes", mix="reuse", seed=29)
 def a_reset_without_an_epoch(mp: pytest.MonkeyPatch) -> None:
-    reset = Steps.reset
+    reset = Steps.forget
 
     def forgetful(self: Steps) -> int:
         epoch = self.books.epoch
@@ -277,12 +277,12 @@ def a_reset_without_an_epoch(mp: pytest.MonkeyPatch) -> None:
         self.books.epoch = epoch
         return dropped
 
-    mp.setattr(Steps, "reset", forgetful)
+    mp.setattr(Steps, "forget", forgetful)
 
 
 @fault("A reset lets the jobs go on that were under way.", "L9.bytes", "L9.writing", "L9.reset", mix="reuse", seed=53)
 def a_reset_spares_the_jobs(mp: pytest.MonkeyPatch) -> None:
-    reset = Steps.reset
+    reset = Steps.forget
 
     def forgetful(self: Steps) -> int:
         jobs, self.books.job_ids = self.books.job_ids, {}
@@ -290,12 +290,12 @@ def a_reset_spares_the_jobs(mp: pytest.MonkeyPatch) -> None:
         self.books.job_ids = jobs
         return dropped
 
-    mp.setattr(Steps, "reset", forgetful)
+    mp.setattr(Steps, "forget", forgetful)
 
 
 @fault("A reset leaves the condemned keys on record.", "L9.reset", mix="faults", seed=0)
 def a_reset_spares_the_condemned(mp: pytest.MonkeyPatch) -> None:
-    reset = Steps.reset
+    reset = Steps.forget
 
     def forgetful(self: Steps) -> int:
         names, states = type(self.books.keys).names, self.books.keys.state
@@ -304,7 +304,7 @@ def a_reset_spares_the_condemned(mp: pytest.MonkeyPatch) -> None:
             spared.setattr(KeyBook, "names", lambda keys: iter(live))
             return reset(self)
 
-    mp.setattr(Steps, "reset", forgetful)
+    mp.setattr(Steps, "forget", forgetful)
 
 
 # -- the ledger: steps, fences, reports --------------------------------------------------------------------------------

@@ -1,10 +1,11 @@
 """Effects and reports as bytes: what a scheduler process and its workers send each other.
 
 A message is one msgpack array: `["kvstate", format, spec version, "effects" or "reports", items]`. An effect is an
-array that begins with its tag (1 work, 2 cancel, 3 undo, 4 hold, 5 unhold) and goes on with the fields in the order of
-`kvstate.machines.messages`; a report is its fields alone. A work of 16 blocks with keys of 16 bytes takes 416 bytes
-with block ids of up to 65,535 (352 below 128, 480 beyond), 288 of them its keys; a report without failures takes 12;
-the envelope 25, once a message. Failures travel as words and numbers, never as exception objects.
+array that begins with its tag (1 work, 2 cancel, 3 undo, 4 hold, 5 unhold, 6 adopt, 7 sweep) and goes on with the
+fields in the order of `kvstate.machines.messages`; a report is its fields alone. A work of 16 blocks with keys of 16
+bytes and a key space of one sign takes 419 bytes with block ids of up to 65,535 (355 below 128, 483 beyond), 288 of
+them its keys; a report without failures takes 12; the envelope 25, once a message. Failures travel as words and
+numbers, never as exception objects.
 
 **Strict where it decides, lenient where it is only read.** What the tables act on (tokens, kinds, outcomes, blocks,
 lines) is checked to the last bit, by the same decoder on both sides: what the other side would refuse is not sent. A
@@ -23,13 +24,26 @@ is built.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, Final, Literal, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
-from msgspec import Meta, Struct
 
+from kvstate.codec import shapes
 from kvstate.errors.text import MAX_MESSAGE, MAX_RAW, MAX_TYPE, MAX_WORD, clean
-from kvstate.machines.messages import BlockRef, Cancel, Effect, Failure, Hold, Report, Token, Undo, Unhold, Work
+from kvstate.machines.messages import (
+    Adopt,
+    BlockRef,
+    Cancel,
+    Effect,
+    Failure,
+    Hold,
+    Report,
+    Sweep,
+    Token,
+    Undo,
+    Unhold,
+    Work,
+)
 from kvstate.machines.tables import SPEC_VERSION
 
 __all__ = ["FORMAT", "CodecError", "decode_effects", "decode_reports", "encode_effects", "encode_reports"]
@@ -39,19 +53,6 @@ FORMAT: Final = 1
 """How a message is laid out. It begins with `MAGIC` and this."""
 MAX_BYTES: Final = 64 * 2**20
 """Of a message. A sender with more splits its batch."""
-MAX_ITEMS: Final = 65_536
-"""Effects or reports of a message."""
-MAX_LINES: Final = 65_536
-"""Of a part, and of the failures of a report."""
-MAX_KEY: Final = 256
-"""Bytes of a key."""
-
-_Number = Annotated[int, Meta(ge=0, le=2**63 - 1)]
-_Small = Annotated[int, Meta(ge=0, le=2**31 - 1)]
-_Token = tuple[_Number, _Number]
-_Blocks = Annotated[tuple[_Number, ...], Meta(max_length=MAX_LINES)]
-_Keys = Annotated[tuple[Annotated[bytes, Meta(max_length=MAX_KEY)], ...], Meta(max_length=MAX_LINES)]
-_Word = Annotated[str, Meta(max_length=MAX_WORD)]
 
 
 class CodecError(ValueError):
@@ -61,101 +62,16 @@ class CodecError(ValueError):
         super().__init__("".join(sign if sign.isprintable() else " " for sign in sentence))
 
 
-# --- What a message looks like --------------------------------------------------------------------------------------
-# The fields stand in the order of `kvstate.machines.messages`; a test holds the two against each other.
-
-
-class _Work(Struct, array_like=True, forbid_unknown_fields=True, frozen=True, tag=1):
-    token: _Token
-    kind: Literal["store", "persist", "fetch", "verify"]
-    rank: _Small
-    copier: _Word
-    attempt: _Small
-    src: _Blocks
-    dst: _Blocks
-    keys: _Keys
-    after_step: _Number
-
-
-class _Cancel(Struct, array_like=True, forbid_unknown_fields=True, frozen=True, tag=2):
-    token: _Token
-
-
-class _Undo(Struct, array_like=True, forbid_unknown_fields=True, frozen=True, tag=3):
-    token: _Token
-    rank: _Small
-    copier: _Word
-    src: _Blocks
-    keys: _Keys
-
-
-class _Hold(Struct, array_like=True, forbid_unknown_fields=True, frozen=True, tag=4):
-    ref: tuple[_Number, _Number]
-
-
-class _Unhold(Struct, array_like=True, forbid_unknown_fields=True, frozen=True, tag=5):
-    ref: tuple[_Number, _Number]
-
-
-class _Failure(Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
-    line: Annotated[int, Meta(ge=-1, le=2**31 - 1)]
-    code: Annotated[int, Meta(ge=0, le=65_535)]
-    stage: _Word
-    driver: _Word
-    raw: Annotated[str, Meta(max_length=MAX_RAW)]
-    type: Annotated[str, Meta(max_length=MAX_TYPE)]
-    message: Annotated[str, Meta(max_length=MAX_MESSAGE)]
-    transient: bool
-
-
-class _Report(Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
-    token: _Token
-    outcome: Literal["done", "failed", "denied", "broken", "cancelled", "timeout"]
-    failures: Annotated[tuple[_Failure, ...], Meta(max_length=MAX_LINES)]
-
-
-class _Effects(Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
-    magic: Literal["kvstate"]
-    format: Literal[1]
-    spec: _Word
-    what: Literal["effects"]
-    items: Annotated[list[_Work | _Cancel | _Undo | _Hold | _Unhold], Meta(max_length=MAX_ITEMS)]
-
-
-class _Reports(Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
-    magic: Literal["kvstate"]
-    format: Literal[1]
-    spec: _Word
-    what: Literal["reports"]
-    items: Annotated[list[_Report], Meta(max_length=MAX_ITEMS)]
-
-
-class _Head(Struct, array_like=True, frozen=True):
-    """What a message of any format begins with; the rest is that format's own."""
-
-    magic: Literal["kvstate"]
-    format: int
-
-
-class _Envelope(Struct, array_like=True, frozen=True):
-    """What a message of this format begins with."""
-
-    magic: Literal["kvstate"]
-    format: Literal[1]
-    spec: str
-    what: str
-
-
-_Message = TypeVar("_Message", _Effects, _Reports)
+_Message = TypeVar("_Message", shapes.EffectsShape, shapes.ReportsShape)
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
-_EFFECTS: Final = msgspec.msgpack.Decoder(_Effects)
-_REPORTS: Final = msgspec.msgpack.Decoder(_Reports)
-_HEAD: Final = msgspec.msgpack.Decoder(_Head)
-_ENVELOPE: Final = msgspec.msgpack.Decoder(_Envelope)
+_EFFECTS: Final = msgspec.msgpack.Decoder(shapes.EffectsShape)
+_REPORTS: Final = msgspec.msgpack.Decoder(shapes.ReportsShape)
+_HEAD: Final = msgspec.msgpack.Decoder(shapes.HeadShape)
+_ENVELOPE: Final = msgspec.msgpack.Decoder(shapes.EnvelopeShape)
 _REFUSALS: Final = (ValueError, OverflowError, RecursionError, BufferError, msgspec.MsgspecError)
 """What msgspec raises for values that it cannot write and bytes that it cannot read, among TypeErrors."""
-_TAGS: Final[dict[type, int]] = {Work: 1, Cancel: 2, Undo: 3, Hold: 4, Unhold: 5}
+_TAGS: Final[dict[type, int]] = {Work: 1, Cancel: 2, Undo: 3, Hold: 4, Unhold: 5, Adopt: 6, Sweep: 7}
 
 
 # --- The four functions ---------------------------------------------------------------------------------------------
@@ -251,33 +167,43 @@ def _why(data: bytes | bytearray | memoryview, what: str, reason: str) -> str:
     return f"the {what} are not well formed: {reason.replace('$[4]', 'items')}{other}"
 
 
-def _check_effects(message: _Effects) -> None:
+def _check_effects(message: shapes.EffectsShape) -> None:
     """What the types cannot say: the lines of a part belong together."""
     for number, item in enumerate(message.items):
-        if isinstance(item, _Cancel | _Hold | _Unhold):
+        if isinstance(item, shapes.CancelShape | shapes.HoldShape | shapes.UnholdShape | shapes.SweepShape):
+            continue
+        if isinstance(item, shapes.AdoptShape):
+            if not len(item.blocks) == len(item.spaces) == len(item.keys):
+                raise CodecError(f"effect {number} has blocks, key spaces and keys of different numbers")
             continue
         lines = len(item.src)
         if not lines:
             raise CodecError(f"effect {number} has no blocks")
         if len(item.keys) != lines:
             raise CodecError(f"effect {number} has {lines} source blocks and {len(item.keys)} keys")
-        if isinstance(item, _Work) and len(item.dst) != (0 if item.kind == "persist" else lines):
+        if isinstance(item, shapes.WorkShape) and len(item.spaces) not in (0, 1, lines):
+            raise CodecError(f"effect {number} has {lines} lines and {len(item.spaces)} key spaces")
+        if isinstance(item, shapes.WorkShape) and len(item.dst) != (0 if item.kind == "persist" else lines):
             raise CodecError(
                 f"effect {number} has {lines} source and {len(item.dst)} destination blocks, to {item.kind}"
             )
 
 
-def _effect(item: _Work | _Cancel | _Undo | _Hold | _Unhold) -> Effect:
+def _effect(item: shapes.ItemShape) -> Effect:
     match item:
-        case _Work():
+        case shapes.WorkShape():
             return Work(Token(*item.token), *msgspec.structs.astuple(item)[1:])
-        case _Undo():
+        case shapes.UndoShape():
             return Undo(Token(*item.token), item.rank, item.copier, item.src, item.keys)
-        case _Cancel():
+        case shapes.AdoptShape():
+            return Adopt(item.rank, item.copier, item.blocks, item.spaces, item.keys)
+        case shapes.SweepShape():
+            return Sweep(item.rank, item.copier, item.everything)
+        case shapes.CancelShape():
             return Cancel(Token(*item.token))
-        case _Hold():
+        case shapes.HoldShape():
             return Hold(BlockRef(*item.ref))
-        case _Unhold():
+        case shapes.UnholdShape():
             return Unhold(BlockRef(*item.ref))
 
 
