@@ -2,8 +2,8 @@
 
 An envelope is one msgpack array: `["kvstate", format, spec version, "down" or "up", rank, incarnation, items]`. Items
 stand in the order in which they have to be taken. Down go effects, `Retired`, `AskFence` and `AskProbe`; up come
-reports, `Fenced`, `Probed` and `Trouble`. Neighbouring effects, and neighbouring reports, are one item: the bytes that
-`kvstate.codec` makes of them, which is as strict about them as it always is.
+reports, `Fenced`, `Probed`, `Found` and `Trouble`. Neighbouring effects, and neighbouring reports, are one item: the
+bytes that `kvstate.codec` makes of them, which is as strict about them as it always is.
 
 **Whose message it is.** `rank` says which worker it is for or from, `incarnation` which life of it, from 1 up. A worker
 takes nothing that was meant for another life of its rank; and of what an earlier life says only reports are passed on,
@@ -16,19 +16,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import Annotated, Any, Final, Literal, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
-from msgspec import Meta, Struct
 
 from kvstate.codec import CodecError, decode_effects, decode_reports, encode_effects, encode_reports
+from kvstate.codec import envelope as shapes
+from kvstate.codec.envelope import MAX_ITEMS, MAX_TEXT
 from kvstate.errors.text import clean
 from kvstate.machines.messages import Effect, Report, Token
 from kvstate.machines.tables import SPEC_VERSION
 
 __all__ = [
-    "FORMAT", "AskFence", "AskProbe", "Down", "DownItem", "Fenced", "Probed", "Retired", "Trouble", "Up", "UpItem",
-    "decode_down", "decode_up", "encode_down", "encode_up",
+    "FORMAT", "AskFence", "AskProbe", "Down", "DownItem", "Fenced", "Found", "Probed", "Retired", "Trouble", "Up",
+    "UpItem", "decode_down", "decode_up", "encode_down", "encode_up",
 ]  # fmt: skip
 
 MAGIC: Final = "kvstate"
@@ -36,10 +37,6 @@ FORMAT: Final = 1
 """How an envelope is laid out. It begins with `MAGIC` and this."""
 MAX_BYTES: Final = 128 * 2**20
 """Of an envelope."""
-MAX_ITEMS: Final = 65_536
-"""Of an envelope; so many effects or reports, at most, become one item."""
-MAX_TEXT: Final = 1000
-"""Signs of a sentence."""
 
 
 class Retired(NamedTuple):
@@ -78,6 +75,26 @@ class Probed(NamedTuple):
     answer: str
 
 
+class Found(NamedTuple):
+    """What a copier whose pool outlives the process found when it was made, the oldest first: whole objects, by key
+    space and key. Said in one life once, in as many items as it takes; only the last one has the counts.
+    """
+
+    copier: str
+    spaces: tuple[str, ...]
+    """The key space of each; one word stands for all."""
+    keys: tuple[bytes, ...]
+    """The key of each."""
+    removed: int
+    """Files that were begun by a process that died, and are gone."""
+    refused: int
+    """Objects that can't be served: of another version or size, or not whole."""
+    strange: int
+    """Files that are none of ours, left alone."""
+    last: bool
+    """Is this all?"""
+
+
 class Trouble(NamedTuple):
     """A worker could not take a message, or make one. Said once for each sentence."""
 
@@ -86,7 +103,7 @@ class Trouble(NamedTuple):
 
 DownItem = Effect | Retired | AskFence | AskProbe
 """What goes down."""
-UpItem = Report | Fenced | Probed | Trouble
+UpItem = Report | Fenced | Probed | Found | Trouble
 """What comes up."""
 
 
@@ -106,74 +123,13 @@ class Up(NamedTuple):
     items: list[UpItem]
 
 
-_Number = Annotated[int, Meta(ge=0, le=2**63 - 1)]
-_Rank = Annotated[int, Meta(ge=0, le=2**31 - 1)]
-_Word = Annotated[str, Meta(max_length=64)]
-_Text = Annotated[str, Meta(max_length=MAX_TEXT)]
-
-
-class _Retired(Struct, array_like=True, forbid_unknown_fields=True, frozen=True, tag=1):
-    step: _Number
-
-
-class _AskFence(Struct, array_like=True, forbid_unknown_fields=True, frozen=True, tag=2):
-    number: _Number
-
-
-class _AskProbe(Struct, array_like=True, forbid_unknown_fields=True, frozen=True, tag=3):
-    token: tuple[_Number, _Number]
-
-
-class _Fenced(Struct, array_like=True, forbid_unknown_fields=True, frozen=True, tag=4):
-    number: _Number
-    proved: Annotated[tuple[tuple[_Word, _Number], ...], Meta(max_length=1000)]
-
-
-class _Probed(Struct, array_like=True, forbid_unknown_fields=True, frozen=True, tag=5):
-    token: tuple[_Number, _Number]
-    answer: _Word
-
-
-class _Trouble(Struct, array_like=True, forbid_unknown_fields=True, frozen=True, tag=6):
-    sentence: _Text
-
-
-class _Down(Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
-    magic: Literal["kvstate"]
-    format: Literal[1]
-    spec: _Word
-    what: Literal["down"]
-    rank: _Rank
-    incarnation: _Number
-    items: Annotated[list[bytes | _Retired | _AskFence | _AskProbe], Meta(max_length=MAX_ITEMS)]
-
-
-class _Up(Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
-    magic: Literal["kvstate"]
-    format: Literal[1]
-    spec: _Word
-    what: Literal["up"]
-    rank: _Rank
-    incarnation: _Number
-    items: Annotated[list[bytes | _Fenced | _Probed | _Trouble], Meta(max_length=MAX_ITEMS)]
-
-
-class _Head(Struct, array_like=True, frozen=True):
-    """What an envelope of any format begins with."""
-
-    magic: Literal["kvstate"]
-    format: int
-    spec: str
-    what: str
-
-
-_Envelope = TypeVar("_Envelope", _Down, _Up)
+_Envelope = TypeVar("_Envelope", shapes.DownShape, shapes.UpShape)
 _ENCODER: Final = msgspec.msgpack.Encoder()
-_DOWN: Final = msgspec.msgpack.Decoder(_Down)
-_UP: Final = msgspec.msgpack.Decoder(_Up)
-_HEAD: Final = msgspec.msgpack.Decoder(_Head)
+_DOWN: Final = msgspec.msgpack.Decoder(shapes.DownShape)
+_UP: Final = msgspec.msgpack.Decoder(shapes.UpShape)
+_HEAD: Final = msgspec.msgpack.Decoder(shapes.HeadShape)
 _REFUSALS: Final = (ValueError, OverflowError, RecursionError, BufferError, msgspec.MsgspecError)
-_TAGS: Final[dict[type, int]] = {Retired: 1, AskFence: 2, AskProbe: 3, Fenced: 4, Probed: 5, Trouble: 6}
+_TAGS: Final[dict[type, int]] = {Retired: 1, AskFence: 2, AskProbe: 3, Fenced: 4, Probed: 5, Trouble: 6, Found: 7}
 
 
 def encode_down(rank: int, incarnation: int, items: Sequence[DownItem]) -> bytes:
@@ -204,11 +160,11 @@ def decode_down(data: bytes | bytearray | memoryview) -> Down:
     items: list[DownItem] = []
     for item in message.items:
         match item:
-            case _Retired():
+            case shapes.RetiredShape():
                 items.append(Retired(item.step))
-            case _AskFence():
+            case shapes.AskFenceShape():
                 items.append(AskFence(item.number))
-            case _AskProbe():
+            case shapes.AskProbeShape():
                 items.append(AskProbe(Token(*item.token)))
             case _:
                 items += decode_effects(item)
@@ -221,12 +177,15 @@ def decode_up(data: bytes | bytearray | memoryview) -> Up:
     items: list[UpItem] = []
     for item in message.items:
         match item:
-            case _Fenced():
+            case shapes.FencedShape():
                 items.append(Fenced(item.number, item.proved))
-            case _Probed():
+            case shapes.ProbedShape():
                 items.append(Probed(Token(*item.token), item.answer))
-            case _Trouble():
+            case shapes.TroubleShape():
                 items.append(Trouble(item.sentence))
+            case shapes.FoundShape():
+                counts = item.removed, item.refused, item.strange
+                items.append(Found(item.copier, item.spaces, item.keys, *counts, item.last))
             case _:
                 items += decode_reports(item)
     return Up(message.rank, message.incarnation, items)

@@ -2,47 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from kvstate.cli.doctor import memory_bytes
 from kvstate.cli.output import console, print_json
+from kvstate.cli.replay_checks import check_machine, check_options
+from kvstate.cli.replay_options import DEFAULTS, disk_options, parsed, rate
 from kvstate.cli.replay_table import show
-from kvstate.cli.words import did_you_mean
 from kvstate.replay import config as settings
 from kvstate.replay.config import ConfigError, ReplayConfig
 
 if TYPE_CHECKING:
     from kvstate.replay.result import ReplayResult
-
-DEFAULTS = ReplayConfig()
-"""What an option is where nobody gives it."""
-
-Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
-"""An option of click, put around the function below it."""
-
-
-def _parsed(parse: Callable[[str, str], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
-    """A callback of click that reads an option's text with one of the parsers of `kvstate.replay.config`."""
-
-    def callback(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
-        try:
-            if isinstance(value, tuple):
-                return tuple(parse(param.opts[0], one) for one in value)
-            return None if value is None else parse(param.opts[0], value)
-        except ConfigError as error:
-            raise click.UsageError(str(error), ctx) from None
-
-    return callback
-
-
-def _rate(name: str, what: str) -> Decorator:
-    text = f"{what}.  [default: 0; {settings.CHAOS[name]:.1%} with --chaos]"
-    return click.option(f"--{name}", callback=_parsed(settings.parse_rate), metavar="RATE", help=text)
 
 
 @click.command("replay")
@@ -71,6 +46,7 @@ def _rate(name: str, what: str) -> Decorator:
 @click.option(
     "--block-bytes", type=int, default=DEFAULTS.block_bytes, help="Bytes of a block, a multiple of 8, 64 at least."
 )
+@disk_options
 @click.option("--concurrency", type=int, default=DEFAULTS.concurrency, help="How many threads copy.")
 @click.option(
     "--workers",
@@ -107,23 +83,23 @@ def _rate(name: str, what: str) -> Decorator:
     "[default: boundary; host with --corrupt]",
 )
 @click.option("--chaos", is_flag=True, help="All rates below and a delay, at once; what is given beside it wins.")
-@_rate("abort", "Requests that are aborted")
-@_rate("preempt", "Requests that are preempted")
+@rate("abort", "Requests that are aborted")
+@rate("preempt", "Requests that are preempted")
 @click.option(
     "--fail",
-    callback=_parsed(settings.parse_fail),
+    callback=parsed(settings.parse_fail),
     multiple=True,
     metavar="RATE|CODE=RATE",
     help="Parts that fail, with any code or with this one; may be given several times.  "
     f"[default: 0; {settings.CHAOS['fail']:.1%} with --chaos]",
 )
-@_rate("late", "Parts that land and report after their deadline")
-@_rate("duplicate", "Reports that come twice")
-@_rate("lost", "Reports that never come")
-@_rate("corrupt", "Parts with a wrong byte in the host pool")
+@rate("late", "Parts that land and report after their deadline")
+@rate("duplicate", "Reports that come twice")
+@rate("lost", "Reports that never come")
+@rate("corrupt", "Parts with a wrong byte in the host pool")
 @click.option(
     "--delay",
-    callback=_parsed(settings.parse_delay),
+    callback=parsed(settings.parse_delay),
     metavar="MIN:MAX",
     help="Each copy waits from MIN to MAX milliseconds before it lands.  "
     f"[default: 0; {settings.CHAOS_DELAY_MS[0]:g}:{settings.CHAOS_DELAY_MS[1]:g} with any rate]",
@@ -156,6 +132,12 @@ def _rate(name: str, what: str) -> Decorator:
     metavar="RECORD",
     help="Keep the last events in memory, and write them down when the ledger is poisoned.",
 )
+@click.option(
+    "--report",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE.html",
+    help="Write the numbers, and plots of how it went over time, as one file for a browser.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object instead of the table.")
 @click.option("--quiet", is_flag=True, help="No progress bar.")
 def command(as_json: bool, quiet: bool, **options: Any) -> int:
@@ -175,6 +157,7 @@ def command(as_json: bool, quiet: bool, **options: Any) -> int:
     kvstate replay --limit 500                     a generated workload, nothing goes wrong
     kvstate replay trace.jsonl --chaos --seed 7    a trace of your own, with all kinds of trouble
     kvstate replay --chaos --break timeout-frees   watch a law being missed
+    kvstate replay --disk kv --kill-after 5        die, run it again, and see what was recovered
     """
     try:
         config = _config(**options)
@@ -215,40 +198,15 @@ def _config(
     if options["integrity"] is None:
         # A wrong byte in the host pool can only be seen by whoever looks there; without that the run has to fail.
         options["integrity"] = "host" if options["corrupt"] else DEFAULTS.integrity
+    check_options(options)
     config = ReplayConfig(**options)
-    _check_codes(config)
-    _check_memory(config)
-    for option, path in (("--trace-out", config.trace_out), ("--crash-dump", config.crash_dump)):
-        if path and not path.parent.is_dir():
-            raise ConfigError(option, f"is {path}; there is no folder {path.parent}.")
+    check_machine(config)
     return config
-
-
-def _check_codes(config: ReplayConfig) -> None:
-    """A code that is not in the registry would fail no part, and nobody would notice."""
-    if not config.fail_codes:
-        return
-    from kvstate.errors.registry import load_errors
-    from kvstate.spec import spec_dir
-
-    known = [entry.name for entry in load_errors(spec_dir() / "errors.toml").codes]
-    for code, _ in config.fail_codes:
-        if code not in known:
-            raise ConfigError("--fail", f"names {code}, which is no error code{did_you_mean(code, known)}")
-
-
-def _check_memory(config: ReplayConfig) -> None:
-    available = memory_bytes("MemAvailable")
-    if available is not None and config.pool_bytes > available:
-        raise ConfigError(
-            "--block-bytes",
-            f"times all blocks is {config.pool_bytes / 2**30:.1f} GiB, and {available / 2**30:.1f} GiB of memory are "
-            "free; make --device-blocks, --host-blocks or --block-bytes smaller.",
-        )
 
 
 def _run(config: ReplayConfig, quiet: bool) -> ReplayResult:
     """Run it, and turn what a user can put right into a sentence."""
+    from kvstate.machines.config import ConfigError as DiskError
     from kvstate.replay.trace import TraceError
 
     try:
@@ -262,6 +220,8 @@ def _run(config: ReplayConfig, quiet: bool) -> ReplayResult:
     try:
         with _progress(quiet) as progress:
             return driver.run(config, progress)
+    except DiskError as error:
+        raise click.ClickException(str(error)) from None
     except TraceError as error:
         raise click.ClickException(f"{error}. Mend the line, or count and skip such lines with --skip-bad.") from None
 

@@ -9,7 +9,16 @@ from kvstate.cli.output import console, shown
 
 SECTIONS: Mapping[str, tuple[str, ...]] = {
     "requests": ("requests", "aborts", "preempts", "recomputes", "too_long", "skipped_lines"),
-    "cache": ("block_refs", "unique_blocks", "hits", "misses", "pending_lookups", "loaded_blocks", "stored_blocks"),
+    "cache": (
+        "block_refs",
+        "unique_blocks",
+        "hits",
+        "recovered",
+        "misses",
+        "pending_lookups",
+        "loaded_blocks",
+        "stored_blocks",
+    ),
     "copies": ("bytes_copied", "seconds", "copy_gb_per_s", "memcpy_gb_per_s"),
     "failures": (
         "failures",
@@ -26,13 +35,21 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         "reuses_after_drain",
         "late_landings",
         "drain_blocks_p99",
+        "drain_share_p99",
+        "drain_seconds_p99",
     ),
     "spec": ("rows_fired", "rows_never_fired"),
     "must be 0": ("wrong_bytes", "violations", "leaked_blocks", "quarantined_after_fence"),
 }
 """Which number of a result stands where in the table; what is in none of these comes under `more`."""
 
-LABELS = {"copy_gb_per_s": "copy GB/s", "memcpy_gb_per_s": "memcpy GB/s", "drain_blocks_p99": "draining blocks, p99"}
+LABELS = {
+    "copy_gb_per_s": "copy GB/s",
+    "memcpy_gb_per_s": "memcpy GB/s",
+    "drain_blocks_p99": "draining blocks, p99",
+    "drain_share_p99": "their share of the device",
+    "drain_seconds_p99": "seconds of a drain, p99",
+}
 """Where the name with its underscores taken out does not read well."""
 
 NOT_SHOWN = frozenset({"settings", "problems"})

@@ -9,7 +9,7 @@ which is which.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import chain
 
 from kvstate.errors import Code, KVError, properties_of
@@ -87,47 +87,49 @@ class Acts(ForeignActs):
 
     def launch_persist(self, job: Job, effect: str) -> None:
         """Have what was copied made durable; in a pool that is not, the parts are answered in the same input."""
-        self._launch(job, "offload", Kind.PERSIST, 0)
+        self._launch(job, "offload", Kind.PERSIST, 0, at_once=not self.books.pools[job.pool].config.durable)
 
     def launch_verify(self, batch: Batch, effect: str) -> None:
         """Have the fetched bytes checked; from a pool that is not verified, the parts are answered likewise."""
-        self._launch(batch, "transfer", Kind.VERIFY, 0)
+        self._launch(batch, "transfer", Kind.VERIFY, 0, at_once=not self.books.pools[batch.pool].config.verify)
 
-    def _launch(self, owner: Job | Batch, machine: str, kind: Kind, after_step: int) -> None:
-        books = self.books
-        pool = books.pools[owner.pool].config
-        needs_worker = {Kind.PERSIST: pool.durable, Kind.VERIFY: pool.verify}.get(kind, True)
+    def _launch(self, owner: Job | Batch, machine: str, kind: Kind, after_step: int, *, at_once: bool = False) -> None:
+        books, copier = self.books, self.books.pools[owner.pool].config.copier
         attempt = books.column(machine, "attempt")[owner.slot]
         books.retries += attempt > 1 and kind in (Kind.STORE, Kind.FETCH)
-        spaces = owner.spaces or (books.loads[owner.load].namespace,) if isinstance(owner, Batch) else owner.spaces
+        all_names, all_spaces = NO_REFS, owner.spaces
+        if isinstance(owner, Batch):
+            all_names, all_spaces = owner.names, all_spaces or (books.loads[owner.load].namespace,)
         for rank, lines in self._chunks(len(owner.keys)):
-            src, dst, keys = bulk.cut(owner.srcs, lines), bulk.cut(owner.dsts, lines), owner.keys[lines]
-            names = owner.names[lines] if isinstance(owner, Batch) else NO_REFS
+            src, dst, keys, names, spaces = owner.srcs, owner.dsts, owner.keys, all_names, all_spaces
+            if lines is not None:
+                src, dst, keys, names = bulk.cut(src, lines), bulk.cut(dst, lines), keys[lines], names[lines]
+                spaces = spaces if len(spaces) == 1 else spaces[lines]
             if kind is Kind.PERSIST:
                 src, dst = dst, NO_BLOCKS
             reads, writes = (src + dst, NO_BLOCKS) if kind is Kind.VERIFY else (src, dst)
             part = Part(
-                books.parts.slot(), books.mint(), kind, rank, pool.copier, attempt, (machine, owner.slot),
+                books.parts.slot(), books.mint(), kind, rank, copier, attempt, (machine, owner.slot),
                 reads, writes, names, keys, books.now,
             )  # fmt: skip
             books.enter_part(part)
             owner.parts.append(part.slot)
             self.ports.part.signal(part.slot, PE.LAUNCH)
-            if needs_worker:
+            if at_once:
+                books.at_once.append(part.token)
+            else:
                 books.effects.append(
                     Work(
-                        part.token, kind.value, rank, pool.copier, attempt, tuple(src), tuple(dst), keys, after_step,
-                        spaces if len(spaces) == 1 else spaces[lines],
+                        part.token, kind.value, rank, copier, attempt, tuple(src), tuple(dst), keys, after_step, spaces
                     )
-                )  # fmt: skip
-            else:
-                books.at_once.append(part.token)
+                )
 
-    def _chunks(self, lines: int) -> Iterator[tuple[int, slice]]:
-        size = self.books.config.part_blocks
-        for rank in range(self.books.config.ranks):
-            for start in range(0, lines, size):
-                yield rank, slice(start, start + size)
+    def _chunks(self, lines: int) -> list[tuple[int, slice | None]]:
+        """The parts of so many lines, rank by rank; None is all of them, which is how it is for most."""
+        size, ranks = self.books.config.part_blocks, range(self.books.config.ranks)
+        if lines <= size:
+            return [(rank, None) for rank in ranks]
+        return [(rank, slice(start, start + size)) for rank in ranks for start in range(0, lines, size)]
 
     def ask_cancel(self, owner: Job | Batch, effect: str) -> None:
         """Ask what is still under way to stop. The answer, or the lapse, ends the wait; the asking ends nothing."""

@@ -73,29 +73,34 @@ class Adaptive:
 
     def _first_known(self, blocks: Sequence[int]) -> int:
         """The place of the first of these that is known; all of them are looked up, for the share."""
-        asked, marks = bulk.gather(self.asked, blocks).tobytes(), self.marks(blocks)
-        together = None
-        if 1 not in asked and bulk.is_wide(marks):
-            together = bulk.columns.recall(self.gone_keys, marks)  # type: ignore[union-attr]
-        if 0 not in asked:
-            first = 0
-        elif together is None:
-            first = self._first_by_one(asked, marks)
-        else:
-            first, known, were_asked = together
-            self._learn(known, asked=were_asked)
+        marks = self.marks(blocks)
+        first = self._first_of_many(blocks, marks) if bulk.is_wide(marks) else None
+        if first is None:
+            first = self._first_by_one(blocks, marks)
         first = 0 if self.known else first
         self.known = first < len(blocks)
         return first
 
-    def _first_by_one(self, asked: bytes, marks: Sequence[int]) -> int:
-        gone, size, first = self.gone_keys, len(self.gone_keys), len(asked)
-        for place, mark in enumerate(marks):
-            if asked[place]:
-                first = min(first, place)
-                continue
+    def _first_of_many(self, blocks: Sequence[int], marks: Sequence[int]) -> int | None:
+        """The same by columns; None, and nothing learned, where they have to go one by one."""
+        asked = bulk.gather(self.asked, blocks).tobytes()
+        if 0 not in asked:
+            return 0
+        together = None if 1 in asked else bulk.columns.recall(self.gone_keys, marks)  # type: ignore[union-attr]
+        if together is None:
+            return None
+        first, known, were_asked = together
+        self._learn(known, asked=were_asked)
+        return int(first)
+
+    def _first_by_one(self, blocks: Sequence[int], marks: Sequence[int]) -> int:
+        asked, gone, size, first = self.asked, self.gone_keys, len(self.gone_keys), len(blocks)
+        for place, block in enumerate(blocks):
+            mark = marks[place]
             left = gone[mark % size]
-            if left >> 1 == mark >> 1 and left:
+            if asked[block]:
+                first = min(first, place)
+            elif left >> 1 == mark >> 1 and left:
                 gone[mark % size] = 0
                 first = min(first, place)
                 self._learn(1, asked=bool(left & 1))
@@ -127,7 +132,7 @@ class Adaptive:
     def _queues(self, blocks: Sequence[int]) -> tuple[array[int], int, int]:
         """The numbers of their entries, the lowest and the highest of them: from `AGAIN` on they are in `again`."""
         numbers = bulk.gather(self.once.number, blocks)
-        return numbers, min(numbers), max(numbers)
+        return numbers, *bulk.bounds(numbers)
 
     def _leave(self, blocks: Sequence[int], numbers: array[int], lowest: int, highest: int) -> None:
         """Their entries die."""

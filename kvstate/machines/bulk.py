@@ -77,7 +77,9 @@ def cut(slots: array[int], place: slice) -> array[int]:
 
 
 def backwards(slots: array[int]) -> array[int]:
-    """The same from the last to the first."""
+    """The same from the last to the first; never changed, for one alone is as it came."""
+    if len(slots) < 2:
+        return slots
     turned = slots[::-1]
     return _run(turned) if type(slots) is Run else turned
 
@@ -121,10 +123,12 @@ def spread(column: array[Any], slots: Sequence[int], values: Sequence[Any]) -> N
     """Write the values at these slots, one each. With an array of slots goes one of values, of the column's type."""
     if type(slots) is Run:
         column[slots.where] = values  # type: ignore[call-overload]
+    elif len(slots) == len(values) == 1:
+        column[slots[0]] = values[0]
     elif is_wide(slots):
         columns.spread(column, slots, values)  # type: ignore[union-attr]
     else:
-        for slot, value in zip(slots, values, strict=True):
+        for slot, value in zip(slots, values):  # noqa: B905 - of one length, and this loop is hot
             column[slot] = value
 
 
@@ -137,6 +141,8 @@ def place(column: list[T], slots: Sequence[int], values: Sequence[T]) -> None:
     """As `spread`, in a list."""
     if type(slots) is Run:
         column[slots.where] = values
+    elif len(slots) == len(values) == 1:
+        column[slots[0]] = values[0]
     else:
         for slot, value in zip(slots, values, strict=True):
             column[slot] = value
@@ -173,6 +179,13 @@ def where_agreeing(values: array[int], one: array[int], other: array[int]) -> ar
     if is_wide(one):
         return columns.where_agreeing(values, one, other)  # type: ignore[union-attr, no-any-return]
     return array("q", [value for value, a, b in zip(values, one, other, strict=True) if a == b])
+
+
+def bounds(values: array[int]) -> tuple[int, int]:
+    """The least and the greatest of these; there is one at least."""
+    if is_wide(values):
+        return columns.bounds(values)  # type: ignore[union-attr, no-any-return]
+    return min(values), max(values)
 
 
 def distinct_within(slots: array[int], low: int, high: int) -> bool:

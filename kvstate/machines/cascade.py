@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from kvstate.machines.books import Books
 from kvstate.machines.ports import BlockPort, Follow, FollowAll, ForeignPort, KeyPort, PartPort, Port
+from kvstate.machines.records import Roster
 from kvstate.machines.relations import RELATIONS, RELATIONS_OF_MANY
 
 __all__ = ["ActRow", "Cascade", "Coupling", "Port", "known"]
@@ -145,8 +146,13 @@ class Cascade:
     def _records(self, machine: str) -> Any:
         """What a relation or an act is given for a slot: the record, or the slot itself where there is none."""
         books = self.books
-        rosters = {"part": books.parts, "offload": books.jobs, "transfer": books.batches, "load": books.loads}
-        return rosters[machine] if machine in rosters else range(2**62)  # at each place of which stands its number
+        rosters: dict[str, Roster[Any]] = {
+            "part": books.parts,
+            "offload": books.jobs,
+            "transfer": books.batches,
+            "load": books.loads,
+        }
+        return rosters[machine].items if machine in rosters else range(2**62)  # at each place of it is its number
 
     def _act(self, row: ActRow, doer: object) -> Follow:
         act, records, effect = getattr(doer, row.act, None), self._records(row.machine), row.effect
@@ -172,7 +178,9 @@ class Cascade:
         else:
 
             def step(slot: int) -> None:
-                port.each(relation(books, records[slot]), event)
+                targets = relation(books, records[slot])
+                if targets:
+                    port.each(targets, event)
 
         return step
 

@@ -245,6 +245,12 @@ def ascending(first: int, count: int) -> array[int]:
     return array("q", (_COUNTED[:count] + first).tobytes())
 
 
+def bounds(values: array[int]) -> tuple[int, int]:
+    """The least and the greatest of these; there is one at least."""
+    there = np.frombuffer(values, DTYPES["q"])
+    return int(there.min()), int(there.max())
+
+
 def distinct_within(slots: array[int], low: int, high: int) -> bool:
     """Are all of these at least `low` and below `high`, and is none listed twice?"""
     ordered = np.sort(np.frombuffer(slots, DTYPES["q"]))

@@ -79,7 +79,9 @@ class Columns:
             column.extend(array(column.typecode, [value]) * count)
 
     def renew(self, slot: int, **given: int) -> None:
-        """Put the record at `slot` back to its birth; for slots that are used again. Errors as of `add`."""
+        """Put the record at `slot` back to its birth; for slots that are used again. Errors as of `add`, where the
+        table has not a quicker way, which takes what is given as it comes.
+        """
         for column, value in zip(self._arrays, self._birth(given), strict=True):
             column[slot] = value
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from kvstate.machines.core import Core
 from kvstate.machines.ports import InvariantError
-from kvstate.machines.sound import CHECKS, LARGEST, LEAST, QUICK
+from kvstate.machines.sound import BOUNDS, CHECKS, LEAST, QUICK
 from kvstate.machines.verdicts import Fatal, Refusal
 
 if TYPE_CHECKING:
@@ -61,10 +61,13 @@ def _printed(method: Callable[..., object], space: dict[str, Any]) -> str:
         taken.append(name if parameter.default is Parameter.empty else f"{name}=default_{name}")
         if name in CHECKS:
             space[f"check_{name}"], space[f"quick_{name}"] = partial(CHECKS[name], name), QUICK.get(name)
-            asked = f"type({name}) is not quick_{name}" + (f" and {name} is not None" * (parameter.default is None))
-            if QUICK.get(name) is int:
-                asked += f" or not {LEAST.get(name, -LARGEST)} <= {name} <= {LARGEST}"
-            looks += [f"    if {asked}:", f"        refused = check_{name}({name})"]
+            quick = f"type({name}) is quick_{name}"
+            if QUICK.get(name) in BOUNDS:
+                low, high = BOUNDS[QUICK[name]]
+                quick += f" and {LEAST.get(name, low)} <= {name} <= {high}"
+            if parameter.default is None:
+                quick += f" or {name} is None"
+            looks += [f"    if not ({quick}):", f"        refused = check_{name}({name})"]
             looks += ["        if refused is not None:", "            return refused"]
     given = [f"{p.name}={p.name}" if p.kind is Parameter.KEYWORD_ONLY else p.name for p in parameters]
     lines = [

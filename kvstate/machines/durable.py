@@ -49,6 +49,10 @@ class Durable:
         """
         return self.core.recover(pool, names)
 
+    def kept(self, pool: int) -> list[tuple[str, bytes]]:
+        """Key space and key of all that is a hit in this pool, in the order in which it was stored. For looking."""
+        return self.core.kept(pool)
+
     @door
     def reset(self, *, keep_durable: bool = False) -> int | Refusal:
         """Begin a new epoch: no key of before is a hit again. Returns how many keys were dropped.

@@ -72,6 +72,12 @@ class Durables(Steps):
                 books.effects.append(Adopt(rank, copier, blocks, spaces, keys))
             books.effects.append(Sweep(rank, copier, everything=False))
 
+    def kept(self, pool: int) -> list[tuple[str, bytes]]:
+        """The keys that a lookup would pin, in the order in which they were named."""
+        keys, choose = self.books.keys, self.ports.key.choose
+        here = [(keys.uids[slot], name) for slot, name in keys.names() if name.pool == pool and choose(slot, K.HIT)]
+        return [(name.namespace, name.key) for _, name in sorted(here)]
+
     def reset(self, *, keep_durable: bool = False) -> int:
         """Forget all keys, and have the objects of durable pools removed."""
         dropped = self.forget()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby, repeat
+from itertools import repeat
 from typing import NamedTuple
 from zlib import crc32
 
@@ -147,6 +147,8 @@ class KeyBook:
         blocks = bulk.gather(self.blocks, slots)
         if NONE in blocks:
             blocks = array("q", [block for block in blocks if block != NONE])
+            if not blocks:
+                return
         bulk.put(self.block_key, blocks, NONE)
         bulk.put(self.blocks, slots, NONE)
 
@@ -154,16 +156,14 @@ class KeyBook:
         """Forget absent keys; their slots are used again."""
         slots = bulk.run(slots)
         assert bulk.all_are(self.state, slots, self.table.INITIAL), f"keys {slots} are dropped while in use"
-        keys = self.keys
-        for space, run in groupby(slots, self.spaces_of.__getitem__):
-            assert space is not None, f"one of the key slots {slots} is dropped and holds no key"
-            index = space.index
-            for slot in run:
-                del index[keys[slot]]
-            if not index:
+        homes = [space for space in bulk.listed(self.spaces_of, slots) if space is not None]
+        for space, key in zip(homes, bulk.listed(self.keys, slots), strict=True):
+            del space.index[key]
+        for space in dict.fromkeys(homes):
+            if not space.index:
                 del self.spaces[space.pool, space.namespace]
         bulk.place(self.spaces_of, slots, [None] * len(slots))
-        bulk.place(keys, slots, [b""] * len(slots))
+        bulk.place(self.keys, slots, [b""] * len(slots))
         bulk.put(self.writers, slots, 0)
         bulk.put(self.uids, slots, 0)
         self.free.extend(slots)

@@ -43,6 +43,10 @@ class Leases(Foreigns):
         refused = self.admit()
         if refused is not None:
             return refused
+        try:
+            namespace.encode()
+        except (AttributeError, UnicodeEncodeError):
+            return Refusal("a namespace is a text that has an encoding; half a surrogate pair, say, has none")
         books = self.books
         lease = Lease(books.next_id(), namespace, books.epoch, books.now)
         books.leases[lease.id] = lease

@@ -95,9 +95,10 @@ class LRU:
         end = self.first + len(self.queue)
         if count == 1:
             self.number[blocks[0]] = end
+            self.queue.append(blocks[0])
         else:
             bulk.spread(self.number, blocks, bulk.ascending(end, count))
-        self.queue.extend(blocks)
+            self.queue.extend(blocks)
         self.living += count
 
     def hit(self, blocks: Sequence[int]) -> None:

@@ -35,12 +35,14 @@ Relation = Callable[[Books, Any], Sequence[int]]
 def part_reads(books: Books, part: Part) -> Sequence[int]:
     """The blocks that the part reads; a step reads a block once for each lease that left it to the step."""
     # What may stand there twice is a list: only arrays are looked at by columns, which would count it once.
-    return list(part.reads) if part.kind is Kind.STEP else books.engine.of_tiers(part.reads)
+    if part.kind is Kind.STEP:
+        return list(part.reads)
+    return books.engine.of_tiers(part.reads) if books.engine.count else part.reads
 
 
 def part_writes(books: Books, part: Part) -> Sequence[int]:
     """The blocks that the part writes."""
-    return books.engine.of_tiers(part.writes)
+    return books.engine.of_tiers(part.writes) if books.engine.count else part.writes
 
 
 def part_adopted(books: Books, part: Part) -> Sequence[int]:
@@ -76,12 +78,12 @@ def _keys_of(books: Books, part: Part) -> Iterator[int]:
 
 def owner_srcs(books: Books, owner: Job | Batch) -> Sequence[int]:
     """The blocks that the job or batch holds to read from, last first: of a prefix the tail is to be evicted first."""
-    return books.engine.of_tiers(bulk.backwards(owner.srcs))
+    return books.engine.of_tiers(bulk.backwards(owner.srcs)) if books.engine.count else bulk.backwards(owner.srcs)
 
 
 def owner_dsts(books: Books, owner: Job | Batch) -> Sequence[int]:
     """The blocks that the job or batch brings bytes to, until it has let go of them; last first, as above."""
-    return books.engine.of_tiers(bulk.backwards(owner.dsts))
+    return books.engine.of_tiers(bulk.backwards(owner.dsts)) if books.engine.count else bulk.backwards(owner.dsts)
 
 
 def owner_flying(books: Books, owner: Job | Batch) -> Sequence[int]:

@@ -152,21 +152,25 @@ CHECKS: dict[str, Callable[[str, Any], Refusal | None]] = {
 
 QUICK: dict[str, type] = {
     **dict.fromkeys(("lease", "number", "step", "rank", "serial", "pool", "count"), int),
+    **dict.fromkeys(("deadline", "now"), float),
     "blocks": BlockRefs,
     "into": BlockRefs,
     "copier": str,
 }
 """By argument: the type that says it all. An argument of it needs no further look."""
 
+BOUNDS = {int: (-LARGEST, LARGEST), float: (-LATEST, LATEST)}
+"""By type: between which numbers none needs a further look. NaN is between no two."""
 LEAST = {"count": 0}
-"""By argument: from which number on it needs no further look; where none is given, from `-LARGEST` on."""
+"""By argument: from which number on it needs none, where that is not as for all of its type."""
 
 
 def sound_report(report: Any) -> Report | None:
     """The report with failures that can be read, or `None` if it is none. Never raises."""
     if not (type(report) is Report and type(report.token) is Token and isinstance(report.outcome, str)):
         return None
-    if report.outcome not in OUTCOMES or any(type(number) is not int for number in report.token):
+    incarnation, serial = report.token
+    if report.outcome not in OUTCOMES or type(incarnation) is not int or type(serial) is not int:
         return None
     if type(report.failures) is tuple and not report.failures:
         return report

@@ -106,10 +106,10 @@ class Steps(Transfers):
         if books.parts[books.tokens[serial]].kind is Kind.STEP:  # never sent down: no worker was given this token
             books.unknown += 1
             return
-        fatal = next((failure for failure in heard.failures if properties_of(failure.code).fatal), None)
-        if fatal is not None:
-            why = f"{Code(fatal.code).name}, nothing is freed: {fatal.message or fatal.raw or 'no reason was given'}"
-            raise InvariantError("device", why)
+        for failure in heard.failures:
+            if properties_of(failure.code).fatal:
+                reason = failure.message or failure.raw or "no reason was given"
+                raise InvariantError("device", f"{Code(failure.code).name}, nothing is freed: {reason}")
         self.hear(heard)
 
     def fenced(self, rank: int, copier: str, serial: int) -> int:

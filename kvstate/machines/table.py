@@ -71,7 +71,7 @@ class Table(Protocol):
         ...
 
     def renew(self, slot: int, **given: int) -> None:
-        """Put the record at `slot` back to its birth; for slots that are used again."""
+        """Put the record at `slot` back to its birth; for slots that are used again, by whoever knows the values."""
         ...
 
     def choose(self, slot: int, event: int) -> int:

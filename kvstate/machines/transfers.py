@@ -49,16 +49,17 @@ class Transfers(Storables):
             return wanted
         refs, keys, dropped = wanted
         dsts = self._room(pool, len(refs))
-        dropped += [Dropped(ref, f"no room in {books.pools[pool].config.name}") for ref in refs[len(dsts) :]]
-        refs, keys = refs[: len(dsts)], keys[: len(dsts)]
+        if len(dsts) < len(refs):
+            dropped += [Dropped(ref, f"no room in {books.pools[pool].config.name}") for ref in refs[len(dsts) :]]
+            refs, keys = refs[: len(dsts)], keys[: len(dsts)]
         if not refs:
             return Refusal(
                 "nothing to store: " + ("; ".join(f"block {d.ref.block}: {d.reason}" for d in dropped) or "no blocks")
             )
-        job = self._accept(lease, refs, keys, dsts, pool, deadline, space)
+        job = self._accept(lease, refs[:], keys, dsts, pool, deadline, space)  # what is the caller's is not the job's
         books.queue[job.id] = None
         self.start_jobs()
-        return Stored(job.id, refs[:], tuple(dropped))  # a copy: the job goes on with its own
+        return Stored(job.id, refs, tuple(dropped))
 
     def _room(self, pool: int, count: int) -> array[int]:
         """Reserve as many blocks of the pool as can be had, up to `count`: the front of a prefix is worth most."""

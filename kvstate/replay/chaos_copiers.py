@@ -22,7 +22,7 @@ from kvstate.replay.flights import Flight, Step
 from kvstate.runtime.clock import Clock, VirtualClock
 from kvstate.runtime.copiers.threads import OnLand, OnSubmit
 from kvstate.runtime.copiers.workers import Workers
-from kvstate.runtime.copy import Integrity
+from kvstate.runtime.copy import Carry, Integrity
 from kvstate.runtime.inbox import Inbox
 from kvstate.runtime.memory import Memory
 
@@ -47,12 +47,14 @@ class VirtualCopier(Chaotic):
         *,
         name: str = "cpu",
         integrity: Integrity = Integrity.HOST,
+        carry: Carry | None = None,
         on_land: OnLand | None = None,
         on_submit: OnSubmit | None = None,
     ) -> None:
         super().__init__(
-            memory, inbox, clock, chaos, name=name, integrity=integrity, on_land=on_land, on_submit=on_submit
-        )
+            memory, inbox, clock, chaos,
+            name=name, integrity=integrity, carry=carry, on_land=on_land, on_submit=on_submit,
+        )  # fmt: skip
         self._event_time: float | None = None
 
     def next_due(self) -> float | None:
@@ -113,12 +115,14 @@ class ChaosThreadCopier(Chaotic):
         *,
         name: str = "cpu",
         integrity: Integrity = Integrity.HOST,
+        carry: Carry | None = None,
         on_land: OnLand | None = None,
         on_submit: OnSubmit | None = None,
     ) -> None:
         super().__init__(
-            memory, inbox, clock, chaos, name=name, integrity=integrity, on_land=on_land, on_submit=on_submit
-        )
+            memory, inbox, clock, chaos,
+            name=name, integrity=integrity, carry=carry, on_land=on_land, on_submit=on_submit,
+        )  # fmt: skip
         self._due = threading.Condition(self._lock)
         self._wakes = -inf
         """When the thread that keeps the time wakes by itself; while it is awake it needs nobody to wake it."""

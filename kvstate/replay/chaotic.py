@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import heapq
 import threading
+from functools import partial
 from time import perf_counter
 from typing import NoReturn
 
@@ -25,7 +26,7 @@ from kvstate.replay.flights import Counts, Flight, Step
 from kvstate.runtime.clock import Clock
 from kvstate.runtime.copiers import CopierClosedError, Past, Progress
 from kvstate.runtime.copiers.threads import OnLand, OnSubmit
-from kvstate.runtime.copy import Integrity, answer, attempt, lines_of
+from kvstate.runtime.copy import Carry, Integrity, answer, attempt, lines_of
 from kvstate.runtime.inbox import Inbox
 from kvstate.runtime.memory import Memory
 from kvstate.runtime.stages import STAGES
@@ -46,10 +47,12 @@ class Chaotic:
         *,
         name: str = "cpu",
         integrity: Integrity = Integrity.HOST,
+        carry: Carry | None = None,
         on_land: OnLand | None = None,
         on_submit: OnSubmit | None = None,
     ) -> None:
-        """Copies within `memory`, reports to `inbox`; `name` is what `Work.copier` says.
+        """Copies within `memory`, reports to `inbox`; `name` is what `Work.copier` says. With `carry`, that is how
+        bytes are moved instead.
 
         `on_land(work, when)` is called in the thread that moves bytes, right before they move, with the lines that
         do; `on_submit(work)` in the thread that submits, before anything else. An error in a hook is a mistake of the
@@ -62,7 +65,7 @@ class Chaotic:
         self._inbox = inbox
         self._clock = clock
         self._chaos = chaos
-        self._integrity = integrity
+        self._carry = carry or partial(attempt, memory, integrity=integrity)
         self._on_land = on_land
         self._on_submit = on_submit
         self._lock = threading.Lock()
@@ -165,7 +168,7 @@ class Chaotic:
         if self._on_land is not None:
             self._on_land(piece, when)
         start = perf_counter()
-        report = attempt(self._memory, piece, integrity=self._integrity)
+        report = self._carry(piece)
         with self._lock:
             self.counts.seconds += perf_counter() - start
         return report
@@ -182,7 +185,7 @@ class Chaotic:
         def trip() -> NoReturn:
             raise EXCEPTIONS[way.raw](f"chaos in part {flight.work.token.serial}")
 
-        return attempt(self._memory, flight.work, integrity=self._integrity, cancelled=trip)
+        return self._carry(flight.work, cancelled=trip)
 
     def _spoil(self, flight: Flight) -> int:
         """Flip a byte of one block that has just been written; returns how many lines that spoiled."""

@@ -7,10 +7,13 @@ nothing again.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol, get_args
+
+from kvstate.replay.checks import ConfigError as ConfigError  # noqa: PLC0414 - it is had from here
+from kvstate.replay.checks import choice, number, share, whole
+from kvstate.runtime.tiers.settings import room_of
 
 Integrity = Literal["off", "boundary", "host"]
 """Where bytes are hashed and verified: the values of `kvstate.runtime.copy.Integrity`, which can't be imported here
@@ -30,6 +33,14 @@ Policy = Literal["adaptive", "lru"]
 """Which cached block leaves first: the policies of `kvstate.machines`."""
 POLICIES: Final[tuple[Policy, ...]] = get_args(Policy)
 """All of `Policy`."""
+Sync = Literal["none", "data", "full"]
+"""What a commit on the disk survives: the values of `kvstate.runtime.tiers.settings.Sync`."""
+SYNCS: Final[tuple[Sync, ...]] = get_args(Sync)
+"""All of `Sync`."""
+Feed = Literal["through", "back"]
+"""When the disk is given a block: as soon as the host has it, or when the host is about to be full."""
+FEEDS: Final[tuple[Feed, ...]] = get_args(Feed)
+"""All of `Feed`."""
 INTEGRITY: Final[tuple[Integrity, ...]] = get_args(Integrity)
 """All of `Integrity`."""
 
@@ -51,6 +62,8 @@ MAX_REQUESTS: Final = 1 << 31
 """Of a run."""
 MAX_HOLD: Final = 1000.0
 """A decode that holds its lease a thousand times as long as its answer takes never ends in any trace."""
+MAX_KILL_SECONDS: Final = 1_000_000.0
+"""Eleven days."""
 MAX_DELAY_MS: Final = 60_000.0
 """Milliseconds: twice what any copy of a replay is waited for."""
 MAX_SEED: Final = (1 << 63) - 1
@@ -73,14 +86,6 @@ CHAOS: Final[dict[str, float]] = {
 CHAOS_DELAY_MS: Final = (2.0, 60.0)
 """The delay of landings where there is chaos and nothing else is said: copies have to be slow for anything to happen
 while one is in flight."""
-
-
-class ConfigError(ValueError):
-    """A setting that makes no sense: one sentence with the `option`, the value and the remedy."""
-
-    def __init__(self, option: str, sentence: str) -> None:
-        super().__init__(f"{option} {sentence}")
-        self.option = option
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +143,20 @@ class ReplayConfig:
     """Count broken lines of the trace and go on."""
     policy: Policy = "adaptive"
     """Which cached block leaves first, in every pool."""
+    disk: Path | None = None
+    """A folder for a third tier, which outlives the run; none is no such tier."""
+    disk_bytes: int = 1 << 30
+    """What that tier takes, over all ranks."""
+    disk_sync: Sync = "none"
+    """What a commit there survives."""
+    tiers: Feed = "through"
+    """When it is given a block."""
+    kill_after: float | None = None
+    """The process kills itself so many seconds after its first request, if it has not ended by then."""
+    commits_to: Path | None = None
+    """Append there what the disk has from now on, and what it has no more, a line a key: `+ key`, `- key`."""
+    report: Path | None = None
+    """Write the result and plots of how it went over time there, as one HTML file."""
     trace_out: Path | None = None
     """Write every decision there, as NDJSON."""
     crash_dump: Path | None = None
@@ -146,31 +165,38 @@ class ReplayConfig:
     """Fail a run in which too little happened at the same time to prove anything."""
 
     def __post_init__(self) -> None:
-        _whole("--device-blocks", self.device_blocks, 1, MAX_BLOCKS)
-        _whole("--host-blocks", self.host_blocks, 0, MAX_BLOCKS)
-        _whole("--block-bytes", self.block_bytes, MIN_BLOCK_BYTES, MAX_BLOCK_BYTES)
+        whole("--device-blocks", self.device_blocks, 1, MAX_BLOCKS)
+        whole("--host-blocks", self.host_blocks, 0, MAX_BLOCKS)
+        whole("--block-bytes", self.block_bytes, MIN_BLOCK_BYTES, MAX_BLOCK_BYTES)
         if self.block_bytes % 8:
             raise ConfigError("--block-bytes", f"is {self.block_bytes}; it must be a multiple of 8.")
-        _whole("--concurrency", self.concurrency, 1, MAX_CONCURRENCY)
-        _whole("--workers", self.workers, 0, MAX_WORKERS)
-        _whole("--kill-workers", self.kill_workers, 0, MAX_KILLS)
+        whole("--concurrency", self.concurrency, 1, MAX_CONCURRENCY)
+        whole("--workers", self.workers, 0, MAX_WORKERS)
+        whole("--kill-workers", self.kill_workers, 0, MAX_KILLS)
         if self.kill_workers and not self.workers:
             raise ConfigError("--kill-workers", f"is {self.kill_workers}, and there are none; give --workers as well.")
         if self.workers and self.deterministic:
             raise ConfigError("--workers", "and --deterministic: processes have no virtual time; give one of the two.")
-        _whole("--seed", self.seed, 0, MAX_SEED)
+        whole("--seed", self.seed, 0, MAX_SEED)
         if self.limit is not None:
-            _whole("--limit", self.limit, 1, MAX_REQUESTS)
-        _number("--hold", self.hold, 0.0, MAX_HOLD)
+            whole("--limit", self.limit, 1, MAX_REQUESTS)
+        number("--hold", self.hold, 0.0, MAX_HOLD)
         for name in RATES:
-            _rate(f"--{name}", getattr(self, name))
+            share(f"--{name}", getattr(self, name))
         self._check_sums()
-        _choice("--integrity", self.integrity, INTEGRITY)
-        _choice("--policy", self.policy, POLICIES)
+        choice("--integrity", self.integrity, INTEGRITY)
+        choice("--policy", self.policy, POLICIES)
+        choice("--disk-sync", self.disk_sync, SYNCS)
+        choice("--tiers", self.tiers, FEEDS)
+        if self.kill_after is not None:
+            number("--kill-after", self.kill_after, 0.0, MAX_KILL_SECONDS)
+        if self.disk is not None and not 1 <= self.disk_blocks <= MAX_BLOCKS:
+            blocks = f"room for {self.disk_blocks} blocks of {self.block_bytes} bytes"
+            raise ConfigError("--disk-bytes", f"is {self.disk_bytes}, which is {blocks}; it must be 1 to {MAX_BLOCKS}.")
         if self.break_law is not None:
-            _choice("--break", self.break_law, LAWS)
+            choice("--break", self.break_law, LAWS)
         for end in self.delay:
-            _number("--delay", end, 0.0, MAX_DELAY_MS)
+            number("--delay", end, 0.0, MAX_DELAY_MS)
         if self.delay[0] > self.delay[1]:
             raise ConfigError("--delay", f"is {self.delay[0]:g}:{self.delay[1]:g}; give the smaller number first.")
 
@@ -183,14 +209,19 @@ class ReplayConfig:
                 f"times the larger pool is {pool >> 30} GiB; make a pool or a block smaller.",
             )
         for code, rate in self.fail_codes:
-            _rate(f"--fail {code}", rate)
+            share(f"--fail {code}", rate)
         total = self.fail + sum(rate for _, rate in self.fail_codes)
         if total > 1.0:
             raise ConfigError("--fail", f"adds up to {total:.0%} of all parts; leave at most 100%.")
 
     @property
+    def disk_blocks(self) -> int:
+        """Blocks of the disk pool; 0 where there is none."""
+        return 0 if self.disk is None else self.disk_bytes // max(1, self.workers) // room_of(self.block_bytes)
+
+    @property
     def pool_bytes(self) -> int:
-        """Memory that both pools take together, over all ranks."""
+        """Memory that the pools in memory take together, over all ranks."""
         return (self.device_blocks + self.host_blocks) * self.block_bytes * max(1, self.workers)
 
     def as_dict(self) -> dict[str, Any]:
@@ -204,30 +235,6 @@ def _plain(value: object) -> object:
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
     return value
-
-
-def _whole(option: str, value: object, least: int, most: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise ConfigError(option, f"is {value!r}; give a whole number.")
-    if not least <= value <= most:
-        raise ConfigError(option, f"is {value}; give a number from {least} to {most}.")
-
-
-def _number(option: str, value: object, least: float, most: float) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
-        raise ConfigError(option, f"is {value!r}; give a number.")
-    if not least <= value <= most:
-        raise ConfigError(option, f"is {value:g}; give a number from {least:g} to {most:g}.")
-
-
-def _rate(option: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value <= 1.0:
-        raise ConfigError(option, f"is {value!r}; give a share from 0 to 1, such as 0.05 or 5%.")
-
-
-def _choice(option: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise ConfigError(option, f"is {value!r}; give one of {', '.join(choices)}.")
 
 
 def parse_rate(option: str, text: str) -> float:
@@ -251,6 +258,16 @@ def parse_fail(option: str, text: str) -> tuple[str | None, float]:
     if not code:
         raise ConfigError(option, f"is {text!r}; name a code before the =, such as CRC_MISMATCH=1%.")
     return code, parse_rate(option, rate)
+
+
+def parse_bytes(option: str, text: str) -> int:
+    """So many bytes: `4096`, `64MiB`, `2G` (powers of 1024). Raises `ConfigError`."""
+    body = text.strip().upper().removesuffix("B").removesuffix("I")
+    power = "KMGT".find(body[-1:]) + 1 if body[-1:] else 0
+    try:
+        return int(float(body[:-1] if power else body) * 1024**power)
+    except (ValueError, OverflowError):
+        raise ConfigError(option, f"is {text!r}; give bytes such as 4096, 64MiB or 2GiB.") from None
 
 
 def parse_delay(option: str, text: str) -> tuple[float, float]:

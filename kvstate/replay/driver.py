@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
+import signal
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -17,6 +20,7 @@ from kvstate.replay.config import GENERATED_REQUESTS, Progress, ReplayConfig
 from kvstate.replay.kills import Kills
 from kvstate.replay.player import Player
 from kvstate.replay.result import ReplayResult
+from kvstate.replay.series import Series
 from kvstate.replay.serving import Serving
 from kvstate.replay.stack import Stack
 from kvstate.replay.trace import Request, TraceError, TraceReader, count_lines
@@ -42,10 +46,12 @@ fresh memory takes ten times as long as the copy."""
 def run(config: ReplayConfig, progress: Progress) -> ReplayResult:
     """Replay as `config` says, and tell `progress` how far it is.
 
-    Raises `TraceError` for a trace that can't be read, and `OSError` where the record can't be written; all else that
-    goes wrong is a sentence in the result.
+    Raises `TraceError` for a trace that can't be read, `ConfigError` of the machines for a disk that can't be used, and
+    `OSError` where a record can't be written; all else that goes wrong is a sentence in the result. With `kill_after`
+    it may not return at all.
     """
-    result = ReplayResult(hits={"device": 0, "host": 0}, settings=config.as_dict())
+    tiers = ("device", "host", "disk") if config.disk is not None else ("device", "host")
+    result = ReplayResult(hits=dict.fromkeys(tiers, 0), settings=config.as_dict())
     with ExitStack() as closing:
         record = None
         if config.trace_out is not None:
@@ -53,15 +59,24 @@ def run(config: ReplayConfig, progress: Progress) -> ReplayResult:
         total, requests = _requests(config, result, closing)
         broken = None if config.break_law is None else break_law(config.break_law)
         stack = Stack(config, broken, record)
-        closing.callback(stack.hardware.close)
+        closing.callback(stack.close)
+        if config.disk is not None:
+            result.recovered = _recovered(stack)
         player = Player(config, stack, result)
         closing.enter_context(_few_collections())
+        closing.enter_context(_killed_after(config.kill_after))
+        series = Series(stack.ledger, stack.watch, result, config.block_bytes * max(1, config.workers))
         start = time.perf_counter()
-        _play(config, player, requests, total, progress)
+        _play(config, player, requests, total, progress, series)
         _bring_home(player)
+        series.look(stack.clock.now())
         result.seconds = time.perf_counter() - start
         _count(config, stack, player.serving, result)
     _judge(config, stack, result)
+    if config.report is not None:
+        from kvstate.replay.report import write_report
+
+        write_report(config.report, result, series)
     return result
 
 
@@ -80,6 +95,25 @@ def _few_collections() -> Iterator[None]:
         gc.set_threshold(*before)
         if not frozen:
             gc.unfreeze()
+
+
+@contextmanager
+def _killed_after(seconds: float | None) -> Iterator[None]:
+    """End this process in the middle of whatever it does then, unless it has come out of here."""
+    end = threading.Timer(seconds or 0.0, os.kill, (os.getpid(), signal.SIGKILL))
+    end.daemon = True
+    if seconds is not None:
+        end.start()
+    try:
+        yield
+    finally:
+        end.cancel()
+
+
+def _recovered(stack: Stack) -> dict[str, int]:
+    """What the disk held when the run began."""
+    (found,) = stack.engine.recoveries.done.values()
+    return {name: value for name, value in found._asdict().items() if name != "pool"}
 
 
 def _requests(config: ReplayConfig, result: ReplayResult, closing: ExitStack) -> tuple[int | None, Iterator[Request]]:
@@ -106,14 +140,16 @@ def _requests(config: ReplayConfig, result: ReplayResult, closing: ExitStack) ->
 
 
 def _play(
-    config: ReplayConfig, player: Player, requests: Iterator[Request], total: int | None, progress: Progress
-) -> None:
+    config: ReplayConfig, player: Player, requests: Iterator[Request], total: int | None, progress: Progress,
+    series: Series,
+) -> None:  # fmt: skip
     watch = player.stack.watch
     every = max(1, (total or 10_000) // AUDITS)
     kills = Kills(config, total or 1000)
     for number, request in enumerate(requests, 1):
         player.play(request)
         kills.after(number, player)
+        series.look(player.stack.clock.now())
         if number % 64 == 0:
             progress(number, total)
             watch.forget_lives()
@@ -175,6 +211,8 @@ def _count(config: ReplayConfig, stack: Stack, serving: Serving, result: ReplayR
     result.reuses_after_drain = watch.reuses
     result.late_landings = len(watch.landed_late)
     result.drain_blocks_p99 = _p99(serving.draining)
+    result.drain_share_p99 = round(result.drain_blocks_p99 / config.device_blocks, 4)
+    result.drain_seconds_p99 = round(_p99([int(1e6 * seconds) for seconds in watch.drains[0]]) / 1e6, 4)
     result.rows_fired = sum(1 for count in fired.values() if count)
     result.rows_never_fired = [row for row, count in fired.items() if not count]
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from kvstate.machines.config import LedgerConfig
 from kvstate.machines.messages import Report
 from kvstate.replay.breaks import Broken
 from kvstate.replay.chaos import Chaos
 from kvstate.replay.chaos_copiers import ChaosThreadCopier, VirtualCopier
 from kvstate.replay.config import ReplayConfig
 from kvstate.replay.content import check_many, poison_many, write_many
+from kvstate.replay.disk import NAME, AnyCopier, disk_copier, disk_of
 from kvstate.replay.watch import Watch
 from kvstate.runtime.clock import Clock, VirtualClock
 from kvstate.runtime.copiers.threads import ThreadCopier
@@ -29,6 +31,11 @@ class Hardware(Protocol):
 
     wrong: int
     """Blocks that did not hold what their key must hold; of the last checks only after `settle`."""
+
+    @property
+    def virtual(self) -> Sequence[VirtualCopier]:
+        """The copiers that live in virtual time, if any do."""
+        ...
 
     @property
     def seconds(self) -> float:
@@ -96,27 +103,28 @@ def chaos_of(config: ReplayConfig) -> Chaos:
 class Local:
     """One rank in this process. In virtual time its copies happen in `advance` alone."""
 
-    def __init__(self, config: ReplayConfig, law: Broken, watch: Watch, inbox: Inbox, clock: Clock) -> None:
-        """Starts the threads of the copier."""
+    def __init__(
+        self, config: ReplayConfig, ledger: LedgerConfig, law: Broken, watch: Watch, inbox: Inbox, clock: Clock
+    ) -> None:
+        """Starts the threads of the copiers; `ledger` has the pools. Errors: as `disk_of`."""
         self.wrong = 0
         """As in `Hardware`."""
         self.memory = memory_of(config)
         """The pools."""
-        self.copier = self._copier(config, law, watch, inbox, clock)
-        """In virtual time, in threads, or in threads and with a fate for each part."""
-        self.links = [Dispatcher({"cpu": self.copier}, inbox)]
+        self.copiers: dict[str, AnyCopier] = {}
+        """By name: in virtual time, in threads, or in threads and with a fate for each part."""
+        hooks: dict[str, Any] = {"on_land": watch.on_land, "on_submit": law.submit(watch.on_submit)}
+        if config.disk is not None:
+            disk = disk_of(config, ledger, self.memory, 0)
+            self.copiers[NAME] = disk_copier(config, disk, self.memory, inbox, clock, chaos_of(config), **hooks)
+        self.copiers["cpu"] = self._copier(config, inbox, clock, hooks)
+        self.links = [Dispatcher(self.copiers, inbox)]
         """To its only rank."""
         self._array = self.memory.pools[0].array
 
-    def _copier(
-        self, config: ReplayConfig, law: Broken, watch: Watch, inbox: Inbox, clock: Clock
-    ) -> VirtualCopier | ChaosThreadCopier | ThreadCopier:
+    def _copier(self, config: ReplayConfig, inbox: Inbox, clock: Clock, hooks: dict[str, Any]) -> AnyCopier:
         chaos = chaos_of(config)
-        options: dict[str, Any] = {
-            "integrity": Integrity(config.integrity),
-            "on_land": watch.on_land,
-            "on_submit": law.submit(watch.on_submit),
-        }
+        options: dict[str, Any] = {"integrity": Integrity(config.integrity), **hooks}
         if isinstance(clock, VirtualClock):
             return VirtualCopier(self.memory, inbox, clock, chaos, **options)
         if chaos == Chaos(seed=config.seed):
@@ -124,9 +132,14 @@ class Local:
         return ChaosThreadCopier(self.memory, inbox, clock, chaos, config.concurrency, **options)
 
     @property
+    def virtual(self) -> Sequence[VirtualCopier]:
+        """As in `Hardware`."""
+        return [copier for copier in self.copiers.values() if isinstance(copier, VirtualCopier)]
+
+    @property
     def seconds(self) -> float:
         """As in `Hardware`."""
-        return self.copier.seconds
+        return sum(copier.seconds for copier in self.copiers.values())
 
     def write(self, blocks: Sequence[int], keys: Sequence[bytes]) -> None:
         """As in `Hardware`."""
@@ -156,4 +169,5 @@ class Local:
 
     def close(self) -> None:
         """As in `Hardware`."""
-        self.copier.close(5.0)
+        for copier in self.copiers.values():
+            copier.close(5.0)

@@ -60,6 +60,7 @@ class Player:
             serving.loaded(load)
         for job in done.jobs:
             serving.stored(job)
+        serving.tiering.turn()
         serving.look_up_waiting()
         serving.finish_due()
         inflight = len(self.ledger.books.job_ids) + len(self.ledger.books.load_ids)

@@ -18,6 +18,9 @@ class ReplayResult:
     """Different ids among `block_refs`."""
     hits: dict[str, int] = field(default_factory=dict)
     """Blocks of the longest cached prefix at a request's first lookup, by the tier that held them."""
+    recovered: dict[str, int] = field(default_factory=dict)
+    """What the disk held when the run began, where there is one: blocks that were `recovered`, that were `left_out` for
+    want of room or of a piece on some rank; files that were `removed`, `refused`, or are `strange`, none of ours."""
     misses: int = 0
     """Blocks behind that prefix."""
     loaded_blocks: int = 0
@@ -74,6 +77,11 @@ class ReplayResult:
     """Copies that began to land when nobody waited for them, or in a block that its owner had left."""
     drain_blocks_p99: int = 0
     """Device blocks that were draining, at the 99th percentile of admissions."""
+    drain_share_p99: float = 0.0
+    """The same as a share of the device pool: what the drains cost, and so what it takes as headroom."""
+    drain_seconds_p99: float = 0.0
+    """From the release of a device block that a copy or a step still touched to its coming free, quarantine included,
+    at the 99th percentile: what deadlines and grace should leave room for."""
     pending_lookups: int = 0
     """Lookups that were told to ask again, since another request was loading what they need."""
     too_long: int = 0

@@ -25,9 +25,11 @@ from kvstate.replay.config import ReplayConfig
 from kvstate.replay.plays import Play, joined, keys_of, replaced
 from kvstate.replay.result import ReplayResult
 from kvstate.replay.stack import Stack
+from kvstate.replay.tiers import Noted, tiers_of
 from kvstate.replay.trace import Request
 from kvstate.replay.workload import BLOCK_TOKENS
 from kvstate.runtime.engine import Loss
+from kvstate.tiering import Tiering
 
 
 class Serving:
@@ -43,6 +45,9 @@ class Serving:
         """What is counted."""
         self.ledger = stack.ledger
         """Where every request here goes."""
+        self.tiering = Tiering(self.ledger, tiers_of(config, stack), Noted(stack))
+        """What is stored where."""
+        self._pools = [pool.name for pool in self.ledger.config.pools]
         self.compute = Compute(stack)
         """The steps, and who else touches the device."""
         self.dice = Random(config.seed ^ 0x5EED)
@@ -131,8 +136,8 @@ class Serving:
             return False
         if not play.counted:
             play.counted = True
-            self.result.hits["host"] += below
-            self.result.hits["device"] += cached - below
+            for ref in hit.blocks:
+                self.result.hits[self._pools[self.ledger.books.pool_of[ref.block]]] += 1
             self.result.misses += len(play.request.hash_ids) - cached
         play.hit = hit
         into = fresh[:below]
@@ -183,6 +188,7 @@ class Serving:
             return
         play.load = 0
         assert play.hit is not None
+        self.tiering.loaded(verdict, play.hit, play.blocks.at(array("q", play.hit.below)))
         places = [place for place in play.hit.below if place < verdict.blocks]
         self.compute.compare(play, places)
         self.result.loaded_blocks += len(places)
@@ -197,22 +203,21 @@ class Serving:
 
     def stored(self, verdict: JobVerdict) -> None:
         """An offload has ended."""
+        self.tiering.told(verdict)
         self.result.stored_blocks += len(verdict.keys)
         self.result.offloads[verdict.ending] = self.result.offloads.get(verdict.ending, 0) + 1
 
     # -- computing -----------------------------------------------------------------------------------------------------
 
     def _prefill(self, play: Play) -> None:
-        """One step computes what is open, publishes it, and offers it to the lower tier."""
+        """One step computes what is open, publishes it, and offers it to the lower tiers."""
         self.moved = self.stack.clock.now()
         del self.waiting[play.lease]
         state, is_open = self.ledger.books.block_state, int(B.OPEN)
         opened = [place for place, block in enumerate(play.blocks.blocks) if state[block] == is_open]
         refs, keys = play.blocks.at(array("q", opened)), [play.keys[place] for place in opened]
         self.compute.dispatch(play, refs, keys, [play.lease, *[other.lease for other in self.decoding]])
-        if self.config.host_blocks and refs:
-            self.ledger.offload(play.lease, refs, deadline=self.ledger.books.now + self.stack.offload_seconds)
-            self.stack.note("offload", lease=play.lease)
+        self.tiering.sealed(play.lease, refs)
         self._decode(play)
         self.compute.retire()
 

@@ -16,11 +16,13 @@ from typing import Any
 
 import msgspec
 
+from kvstate.machines.config import LedgerConfig
 from kvstate.machines.messages import Token, Work
 from kvstate.replay.chaos import Chaos
 from kvstate.replay.chaos_copiers import ChaosThreadCopier
 from kvstate.replay.config import ReplayConfig
 from kvstate.replay.content import check_many, poison_many, write_many
+from kvstate.replay.disk import NAME, AnyCopier, disk_copier, disk_of
 from kvstate.replay.hardware import chaos_of, memory_of
 from kvstate.runtime.clock import RealClock
 from kvstate.runtime.copiers.threads import ThreadCopier
@@ -35,22 +37,22 @@ unpack = msgspec.msgpack.Decoder().decode
 """And back."""
 
 
-def builder(config: ReplayConfig) -> Build:
+def builder(config: ReplayConfig, ledger: LedgerConfig) -> Build:
     """What makes the worker of a rank in its process."""
-    return partial(_build, config)
+    return partial(_build, config, ledger)
 
 
-def _build(config: ReplayConfig, rank: int, incarnation: int) -> Guest:
-    shard = Shard(config, rank)
-    worker = Worker(rank, incarnation, {"cpu": shard.copier}, shard.inbox)
+def _build(config: ReplayConfig, ledger: LedgerConfig, rank: int, incarnation: int) -> Guest:
+    shard = Shard(config, ledger, rank)
+    worker = Worker(rank, incarnation, shard.copiers, shard.inbox)
     return Guest(worker, shard.serve, shard.answers)
 
 
 class Shard:
     """See the module. One thread serves; copier threads only say that they are about to move bytes."""
 
-    def __init__(self, config: ReplayConfig, rank: int) -> None:
-        """Makes the memory and starts the threads of the copier."""
+    def __init__(self, config: ReplayConfig, ledger: LedgerConfig, rank: int) -> None:
+        """Makes the memory and starts the threads of the copiers."""
         self.inbox = Inbox()
         """Where the copier reports."""
         self.memory = memory_of(config)
@@ -60,14 +62,19 @@ class Shard:
         self._said: list[bytes] = []
         self._landed: deque[Token] = deque()
         chaos, integrity = chaos_of(config), Integrity(config.integrity)
-        self.copier: ChaosThreadCopier | ThreadCopier
-        """In threads, with a fate for each part if anything may go wrong."""
+        self.copiers: dict[str, AnyCopier] = {}
+        """By name: in threads, with a fate for each part if anything may go wrong."""
+        if config.disk is not None:
+            disk = disk_of(config, ledger, self.memory, rank)
+            self.copiers[NAME] = disk_copier(
+                config, disk, self.memory, self.inbox, RealClock(), chaos, on_land=self._on_land
+            )
         if chaos == Chaos(seed=config.seed):
-            self.copier = ThreadCopier(
+            self.copiers["cpu"] = ThreadCopier(
                 self.memory, self.inbox, config.concurrency, integrity=integrity, on_land=self._on_land
             )
         else:
-            self.copier = ChaosThreadCopier(
+            self.copiers["cpu"] = ChaosThreadCopier(
                 self.memory, self.inbox, RealClock(), chaos, config.concurrency, integrity=integrity,
                 on_land=self._on_land,
             )  # fmt: skip
@@ -85,7 +92,8 @@ class Shard:
         landed = self._landed
         tokens = [landed.popleft() for _ in range(len(landed))]
         said, self._said = self._said, []
-        return [pack(["landed", self.copier.seconds, tokens]), *said] if tokens or said else []
+        seconds = sum(copier.seconds for copier in self.copiers.values())
+        return [pack(["landed", seconds, tokens]), *said] if tokens or said else []
 
     def _write(self, blocks: list[int], keys: list[bytes]) -> None:
         write_many(self._array, blocks, self._keys(keys))

@@ -12,7 +12,9 @@ from functools import partial
 from time import monotonic
 from typing import Final
 
+from kvstate.machines.config import LedgerConfig
 from kvstate.machines.messages import Report, Token
+from kvstate.replay.chaos_copiers import VirtualCopier
 from kvstate.replay.config import ReplayConfig
 from kvstate.replay.shard import builder, pack, unpack
 from kvstate.replay.watch import Watch
@@ -34,11 +36,11 @@ class Shards:
     Errors: `RuntimeError` where a process does not start or does not answer.
     """
 
-    def __init__(self, config: ReplayConfig, watch: Watch, inbox: Inbox) -> None:
+    def __init__(self, config: ReplayConfig, ledger: LedgerConfig, watch: Watch, inbox: Inbox) -> None:
         """Starts the processes and waits until they are there."""
         self.wrong = 0
         """As in `Hardware`."""
-        self._build = builder(config)
+        self._build = builder(config, ledger)
         self._watch = watch
         self._inbox = inbox
         self._seconds: dict[tuple[int, int], float] = {}
@@ -56,6 +58,11 @@ class Shards:
     def links(self) -> Sequence[Link]:
         """As in `Hardware`."""
         return self._processes
+
+    @property
+    def virtual(self) -> Sequence[VirtualCopier]:
+        """As in `Hardware`: none."""
+        return ()
 
     @property
     def seconds(self) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any, Final, TextIO
 
@@ -12,8 +13,9 @@ from kvstate.machines.ledger import Ledger
 from kvstate.machines.messages import Effect, Report, Work
 from kvstate.machines.policy import LRU
 from kvstate.replay.breaks import Broken, Submit, intact
-from kvstate.replay.chaos_copiers import VirtualCopier
 from kvstate.replay.config import RATES, Policy, ReplayConfig
+from kvstate.replay.disk import NAME as DISK
+from kvstate.replay.disk import Commits
 from kvstate.replay.hardware import Hardware, Local
 from kvstate.replay.shards import Shards
 from kvstate.replay.watch import Watch
@@ -33,6 +35,8 @@ UNHURRIED: Final = (30.0, 30.0)
 """The same where nothing is meant to go wrong."""
 ADMISSION: Final = 0.001
 """Virtual seconds from one turn of the engine to the next."""
+FOUND_SECONDS: Final = 120.0
+"""For workers to look through their folders."""
 LONGEST_SLEEP: Final = 0.05
 """Seconds for which a wait sleeps at most, whatever is due: the driver wants to look around."""
 SHORTEST_SLEEP: Final = 0.0005
@@ -40,10 +44,17 @@ SHORTEST_SLEEP: Final = 0.0005
 
 
 def ledger_config(config: ReplayConfig) -> LedgerConfig:
-    """The ledger of a replay: a device and a host pool, as large as asked for, with waits that fit its virtual time."""
+    """The ledger of a replay: its pools, as large as asked for, with waits that fit its virtual time.
+
+    A disk checks what it reads by itself; that it is compared again, on the device, is for runs in which bytes go bad
+    on the way there.
+    """
     verify = Integrity(config.integrity) is Integrity.HOST
+    pools = [PoolConfig("device", config.device_blocks), PoolConfig("host", config.host_blocks, verify=verify)]
+    if config.disk is not None:
+        pools.append(PoolConfig(DISK, config.disk_blocks, durable=True, verify=verify, copier=DISK))
     return LedgerConfig(
-        pools=(PoolConfig("device", config.device_blocks), PoolConfig("host", config.host_blocks, verify=verify)),
+        pools=tuple(pools),
         tokens_per_block=BLOCK_TOKENS,
         ranks=config.workers or 1,
         part_blocks=8,
@@ -67,7 +78,8 @@ class Stack:
     def __init__(self, config: ReplayConfig, broken: Broken | None, record: TextIO | None) -> None:
         """`broken` is what runs instead of what ships, `record` where the record is written; `None` is neither.
 
-        Starts threads or processes: whoever makes a stack closes `hardware` in the end.
+        Starts threads or processes: whoever makes a stack closes it in the end. Errors: `ConfigError` of the machines
+        for a disk that can't be used, `OSError` for commits that can't be written.
         """
         law = broken or intact()
         self.clock = VirtualClock() if config.deterministic else RealClock()
@@ -96,9 +108,9 @@ class Stack:
         self.hardware: Hardware
         """Where the bytes are, and who moves them."""
         if config.workers:
-            self.hardware = Shards(config, self.watch, self.inbox)
+            self.hardware = Shards(config, self.ledger.config, self.watch, self.inbox)
         else:
-            self.hardware = Local(config, law, self.watch, self.inbox, self.clock)
+            self.hardware = Local(config, self.ledger.config, law, self.watch, self.inbox, self.clock)
         self.engine = Engine(self.ledger, self.hardware.links, self.inbox, self.clock)
         """What hands effects to the copiers, and their reports to the ledger."""
         if config.workers:
@@ -106,6 +118,24 @@ class Stack:
         self.engine.heard = self._heard
         self.engine.crash = self.crash
         self.engine.listeners += [listener for listener in (self.recorder, self.crash and self.crash.ring) if listener]
+        self.commits = None if config.commits_to is None else Commits(self.ledger, config.commits_to)
+        """Who writes down what the disk has, if anybody does."""
+        self._recover()
+
+    def _recover(self) -> None:
+        """Take in what the disk held, before any request. Errors: `RuntimeError` for a rank that says nothing."""
+        end = time.monotonic() + FOUND_SECONDS
+        while not self.engine.recover() and self.engine.recoveries.awaited:
+            if time.monotonic() > end:
+                raise RuntimeError("a worker did not say what it found on its disk")
+            self.inbox.wait(LONGEST_SLEEP)
+        self.engine.pump()
+
+    def close(self) -> None:
+        """End threads and processes, and what is written down."""
+        self.hardware.close()
+        if self.commits is not None:
+            self.commits.close()
 
     def note(self, name: str, **values: Any) -> None:
         """Tell whoever listens of an input, as `Listener.on_input`."""
@@ -121,25 +151,31 @@ class Stack:
 
         A worker that is gone has been replaced when this returns; `Poll.lost` says what went with it.
         """
-        if isinstance(self.clock, VirtualClock) and (copier := self._virtual()) is not None:
+        if isinstance(self.clock, VirtualClock):
             self.clock.advance(ADMISSION)
-            copier.advance(self.clock.now())
+            self._advance(self.clock.now())
         done = self.engine.poll()
         for loss in done.lost:
             self.note("rank_lost", rank=loss.rank, leases=len(loss.leases), keys=loss.keys, parts=loss.parts)
             self.engine.replace(loss.rank, self.hardware.restart(loss.rank))
         return done
 
-    def _virtual(self) -> VirtualCopier | None:
-        """The copier, where it lives in virtual time."""
-        copier = self.hardware.copier if isinstance(self.hardware, Local) else None
-        return copier if isinstance(copier, VirtualCopier) else None
+    def _advance(self, now: float) -> None:
+        """What is due by then happens, in the order in which it is due, whoever's it is."""
+        copiers = self.hardware.virtual
+        while copiers:
+            due = [(time, number) for number, one in enumerate(copiers) if (time := one.next_due()) is not None]
+            if not due or min(due)[0] > now:
+                break
+            when, number = min(due)
+            copiers[number].advance(when)
 
     def wait(self) -> None:
         """Until something is due: in virtual time, go there; in real time, sleep until a report or a timer."""
         due = self.ledger.next_timer()
-        if isinstance(self.clock, VirtualClock) and (copier := self._virtual()) is not None:
-            times = [time for time in (due, copier.next_due()) if time is not None]
+        if isinstance(self.clock, VirtualClock):
+            events = [copier.next_due() for copier in self.hardware.virtual]
+            times = [time for time in (due, *events) if time is not None]
             if times and min(times) > self.clock.now():
                 self.clock.advance(min(times) - self.clock.now())
             return

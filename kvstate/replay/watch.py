@@ -44,8 +44,11 @@ class Watch:
         since threads append safely."""
         self.reuses = 0
         """Blocks, of any tier, that drained, came free and were given to somebody again."""
-        self.copied = 0
-        """Blocks whose copy was reported done."""
+        self.moved: Counter[tuple[str, int]] = Counter()
+        """Blocks whose copy was reported done, by its kind and the number of the pool below the device."""
+        self.drains: tuple[list[float], ...] = tuple([] for _ in ledger.books.pools)
+        """Seconds from the release of a block to its coming free, where something touched it still; by pool."""
+        self._since: dict[int, float] = {}
         self._lives: dict[Token, tuple[Work, tuple[int, ...]]] = {}
         self._landed: set[Token] = set()
         """Copies whose bytes have begun to move; threads add to it, and adding is one step of the interpreter."""
@@ -58,6 +61,11 @@ class Watch:
         self.violations += 1
         if len(self.sentences) < KEPT:
             self.sentences.append(f"{law}: {sentence}")
+
+    @property
+    def copied(self) -> int:
+        """Blocks whose copy was reported done."""
+        return sum(self.moved.values())
 
     # -- copies --------------------------------------------------------------------------------------------------------
 
@@ -105,7 +113,9 @@ class Watch:
         if work is not None and report.outcome == Outcome.DONE:
             if report.token not in self._landed:
                 self.violation("L2.identity", f"{work.kind} part {report.token.serial} is done before a byte has moved")
-            self.copied += len(work.src) if work.kind in (Kind.STORE, Kind.FETCH) else 0
+            if work.kind in (Kind.STORE, Kind.FETCH):
+                below = work.dst[0] if work.kind == Kind.STORE else work.src[0]
+                self.moved[str(work.kind), books.pool_of[below]] += len(work.src)
         for failure in report.failures:
             self.failures[code_of(failure.code).name] += 1
         if work is not None and report.outcome == Outcome.BROKEN and work.kind in (Kind.FETCH, Kind.VERIFY):
@@ -131,6 +141,11 @@ class Watch:
             self.reuses += len(again)
         elif after == _FREE and before in _HELD:
             self._drained.update(blocks)
+            books, since = self.ledger.books, self._since
+            for block in blocks:
+                self.drains[books.pool_of[block]].append(books.now - since.pop(block, books.now))
+        elif after in _HELD and before not in _HELD:
+            self._since.update(dict.fromkeys(blocks, self.ledger.books.now))
 
     def on_hit(self, hit: Hit) -> None:
         """No key may be a hit in the life of a block in which its bytes were reported bad (law L5)."""

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from time import monotonic
 from typing import Final, NamedTuple
 
+from kvstate.machines.ledger import Ledger
 from kvstate.machines.messages import Token
+from kvstate.machines.records import Part
 from kvstate.machines.verdicts import Fatal, JobVerdict, LoadVerdict, Settlement
 from kvstate.runtime.clock import Clock
 from kvstate.runtime.copiers import Copier
 from kvstate.runtime.dispatcher import Link
-from kvstate.runtime.engine import Loss
+from kvstate.runtime.engine import Engine, Loss
+from kvstate.runtime.outbox import Outbox
 from kvstate.runtime.processes import ProcessLink
+from kvstate.runtime.recovery import Recovery
 from kvstate.wire import Probed
 
 Copiers = Mapping[str, Copier]
@@ -39,6 +43,8 @@ class Done(NamedTuple):
     """A broken invariant, in every turn from then on: stop serving, keep the dump."""
     reports: int
     """How many were heard. `max_reports` of them: there may be more."""
+    recovered: tuple[Recovery, ...] = ()
+    """What was taken in from durable pools, at the start or after a loss."""
 
 
 class Left(NamedTuple):
@@ -100,3 +106,19 @@ def end_all(links: Iterable[Link], copiers: Iterable[Copiers], within: float) ->
         if isinstance(link, ProcessLink):
             link.stop(max(0.0, end - monotonic()))
     return tuple(left)
+
+
+def parts_of(ledger: Ledger, tokens: Iterable[Token]) -> list[Part]:
+    """The parts that these tokens name, of those that are on record."""
+    books = ledger.books
+    return [books.parts[books.tokens[token.serial]] for token in tokens if token.serial in books.tokens]
+
+
+def prove_closed(engine: Engine, left: Sequence[Token]) -> None:
+    """What is closed and not among these is over: its copier is gone, or has never been given it."""
+    parts = parts_of(engine.ledger, left)
+    names = dict.fromkeys(pool.copier for pool in engine.ledger.config.pools)
+    for rank, link in enumerate(engine.links):
+        for name in () if isinstance(link, Outbox) else names:
+            older = [part.token.serial - 1 for part in parts if (part.rank, part.copier) == (rank, name)]
+            engine.proved(rank, name, min(older, default=engine.ledger.books.serial))

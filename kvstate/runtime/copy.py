@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
-from typing import Final
+from typing import Final, Protocol
 
 import xxhash
 
@@ -22,6 +22,14 @@ from kvstate.runtime.stages import STAGES
 
 Cancelled = Callable[[], bool]
 """Asked before each piece: is the rest of the part no longer wanted? May be called in a thread of the copier."""
+
+
+class Carry(Protocol):
+    """Carries out one part, or some lines of it, in the thread that calls: as `attempt`, wherever the bytes go."""
+
+    def __call__(self, work: Work, *, cancelled: Cancelled | None = None) -> Report:
+        """What came of it. Total, and a proof: nothing of it touches memory when this returns."""
+        ...
 
 
 class Integrity(StrEnum):
@@ -84,7 +92,8 @@ def answer(failures: tuple[Failure, ...], *, proved: bool | None = None) -> Outc
 
 def lines_of(work: Work, start: int, stop: int) -> Work:
     """The same work with lines `start` up to `stop` (not included) only, for copies that are done in pieces."""
-    return work._replace(src=work.src[start:stop], dst=work.dst[start:stop], keys=work.keys[start:stop])
+    spaces = work.spaces[start:stop] if len(work.spaces) > 1 else work.spaces
+    return work._replace(src=work.src[start:stop], dst=work.dst[start:stop], keys=work.keys[start:stop], spaces=spaces)
 
 
 def _store(memory: Memory, work: Work, integrity: Integrity, cancelled: Cancelled | None) -> tuple[Failure, ...]:

@@ -8,11 +8,12 @@ from typing import Protocol
 
 from kvstate.codec import CodecError
 from kvstate.errors import Code, from_exception, outcome_of
-from kvstate.machines.messages import Cancel, Effect, Failure, Outcome, Report, Token, Work
+from kvstate.machines.messages import Adopt, Cancel, Effect, Failure, Outcome, Report, Sweep, Token, Undo, Work
 from kvstate.runtime.copiers import Copier, Progress
 from kvstate.runtime.inbox import Inbox
 from kvstate.runtime.stages import STAGES
-from kvstate.wire import DownItem, encode_down
+from kvstate.runtime.tiers.keeper import Keeper
+from kvstate.wire import DownItem, Found, encode_down
 
 
 class Link(Protocol):
@@ -41,6 +42,10 @@ class Link(Protocol):
         """What is known of this part: a word of `Progress`, or `waiting` for its step; None if it is answered later."""
         ...
 
+    def take_found(self) -> list[Found]:
+        """What copiers of this rank found in durable pools when they were made; each is given out once."""
+        ...
+
     def fence(self) -> Iterator[tuple[str, int]]:
         """Block until the copiers of this rank have proved their work over: for each its name and up to which serial.
 
@@ -57,25 +62,32 @@ def fail_to_begin(items: Iterable[object], inbox: Inbox, rank: int) -> None:
             inbox.put(Report(item.token, Outcome.FAILED, (why,)))
 
 
-def encoded(rank: int, incarnation: int, items: Sequence[DownItem], inbox: Inbox) -> tuple[bytes, str]:
-    """A message of these items, and a sentence if it lacks some of them.
+def encoded(rank: int, incarnation: int, items: Sequence[DownItem], inbox: Inbox) -> tuple[list[bytes], str]:
+    """Messages of these items, in their order, and a sentence if some of them are lacking. One message, if they fit.
 
     An effect that no message can carry (a key that is too long) has failed like any that could not be handed out.
     """
     try:
-        return encode_down(rank, incarnation, items), ""
-    except CodecError as problem:
-        sentence = str(problem)
-    good = []
+        return [encode_down(rank, incarnation, items)], ""
+    except CodecError:
+        good, sentence = [], ""
     for item in items:
         try:
             encode_down(rank, incarnation, [item])
             good.append(item)
         except CodecError as problem:
-            sentence = str(problem)
+            sentence = f"rank {rank} was not sent all of its work: {problem}"
             fail_to_begin([item], inbox, rank)
-    message = encode_down(rank, incarnation, good) if good else b""
-    return message, f"rank {rank} was not sent all of its work: {sentence}"
+    return _messages(rank, incarnation, good), sentence
+
+
+def _messages(rank: int, incarnation: int, items: Sequence[DownItem]) -> list[bytes]:
+    """Of items each of which fits into a message by itself: what a large pool recovers is too long for one."""
+    try:
+        return [encode_down(rank, incarnation, items)] if items else []
+    except CodecError:
+        half = len(items) // 2
+        return [*_messages(rank, incarnation, items[:half]), *_messages(rank, incarnation, items[half:])]
 
 
 class Dispatcher:
@@ -97,6 +109,11 @@ class Dispatcher:
         """Work whose step is not over, in order. No copier knows of it."""
         self.lost = ""
         """Nothing, ever: it is in this very process."""
+        self._troubles: list[str] = []
+        self._keepers: dict[str, Keeper] = {
+            name: copier for name, copier in self.copiers.items() if isinstance(copier, Keeper)
+        }
+        self._found = [keeper.found() for keeper in self._keepers.values()]
 
     def give(self, effects: Iterable[Effect]) -> None:
         """Hand effects out, in their order; work whose step is not over is kept until it is."""
@@ -108,7 +125,8 @@ class Dispatcher:
                     self._submit(effect)
             elif isinstance(effect, Cancel):
                 self._cancel(effect)
-            # There is no Undo: it belongs to durable pools, which no copier here has and `Engine` refuses.
+            elif isinstance(effect, Undo | Adopt | Sweep):
+                self._keep(effect)
 
     def step_retired(self, step: int) -> None:
         """This compute step and all before it are over: hand out what waited for them."""
@@ -128,6 +146,21 @@ class Dispatcher:
                     return found.value
         return Progress.UNKNOWN.value
 
+    @property
+    def troubles(self) -> list[str]:
+        """What copiers could not do with what they keep, a sentence each; some do it in a thread, and say so later.
+        Whoever tells them takes them out.
+        """
+        for keeper in self._keepers.values():
+            with suppress(Exception):
+                self._troubles += keeper.take_troubles()
+        return self._troubles
+
+    def take_found(self) -> list[Found]:
+        """As `Link.take_found`."""
+        taken, self._found = self._found, []
+        return taken
+
     def fence(self) -> Iterator[tuple[str, int]]:
         """As `Link.fence`. Work that still waits for its step was never given to a copier, so a fence says nothing of
         it: the proof reaches up to the oldest of that.
@@ -143,6 +176,21 @@ class Dispatcher:
         except Exception as error:
             failure = from_exception(error, stage=STAGES[work.kind])
             self.inbox.put(Report(work.token, outcome_of([failure], proved=True), (failure,)))
+
+    def _keep(self, effect: Undo | Adopt | Sweep) -> None:
+        """Pass on what is about objects; what that raises is a trouble, and so is a copier that keeps none."""
+        try:
+            keeper = self._keepers[effect.copier]
+            match effect:
+                case Undo():
+                    keeper.undo(effect)
+                case Adopt():
+                    keeper.adopt(effect)
+                case _:
+                    keeper.sweep(effect)
+        except Exception as error:
+            what = type(effect).__name__.lower()
+            self._troubles.append(f"copier {effect.copier} could not {what}: {type(error).__name__}: {error}")
 
     def _cancel(self, cancel: Cancel) -> None:
         """Work that has not been given out is over at once; else every copier is asked, and the right one listens.

@@ -31,7 +31,9 @@ from kvstate.runtime.clock import Clock
 from kvstate.runtime.copiers import Copier
 from kvstate.runtime.dispatcher import Dispatcher, Link
 from kvstate.runtime.inbox import Inbox
-from kvstate.trace.record import Listener
+from kvstate.runtime.recovery import Recoveries, Recovery
+from kvstate.runtime.tiers.keeper import Keeper
+from kvstate.trace.observer import Observer
 from kvstate.trace.ring import Crash
 
 
@@ -65,6 +67,8 @@ class Poll(NamedTuple):
     """How many reports were fed to the ledger."""
     lost: tuple[Loss, ...] = ()
     """Ranks that are gone since the last turn. To be looked at first: verdicts of their leases mean nothing then."""
+    recovered: tuple[Recovery, ...] = ()
+    """What was taken in from durable pools, at a start or after a loss; hits from now on."""
 
 
 class Engine:
@@ -73,8 +77,8 @@ class Engine:
     It belongs to the thread that made it.
 
     Errors: `RuntimeError` from every method that another thread calls. Making one raises `ValueError` for a ledger that
-    asks for what no copier here can do, a durable pool, or counts other ranks than it is given. What goes wrong in the
-    ledger or in a copier is no error here; it comes back in a verdict.
+    has a durable pool whose copier in this process keeps no objects (is no `Keeper`), or counts other ranks than it is
+    given. What goes wrong in the ledger or in a copier is no error here; it comes back in a verdict.
     """
 
     def __init__(
@@ -83,12 +87,8 @@ class Engine:
         """`copiers` are links, one a rank; or, for one rank in this process, its copiers by the names that
         `Work.copier` gives them. `inbox` is the one that all of them report to.
         """
-        durable = [pool.name for pool in ledger.config.pools if pool.durable]
-        if durable:
-            raise ValueError(
-                f"pool {durable[0]} is durable, and no copier of this process can persist; make it volatile"
-            )
         links: list[Link] = [Dispatcher(copiers, inbox)] if isinstance(copiers, Mapping) else list(copiers)
+        _check_durable(ledger, links)
         if ledger.config.ranks != len(links):
             raise ValueError(
                 f"the ledger counts {ledger.config.ranks} ranks, and the engine was given {len(links)}; give a link "
@@ -110,10 +110,13 @@ class Engine:
         """Told of every effect as it goes out; for records."""
         self.heard: Callable[[Report], None] | None = None
         """Told of every report before the ledger is."""
-        self.listeners: list[Listener] = []
-        """Told of every effect, report and verdict: a record, a ring. Rows they hear from the ledger by themselves."""
+        self.listeners: list[Observer] = []
+        """Told of every effect, report, verdict and turn: a record, a ring, metrics, a log. Rows they hear from the
+        ledger by themselves."""
         self.crash: Crash | None = None
         """Writes down the end of the run when the ledger is poisoned."""
+        self.recoveries = Recoveries(ledger)
+        """What durable pools held, and who has yet to say so."""
         self._owner = threading.get_ident()
         self._lost: set[int] = set()
 
@@ -121,19 +124,32 @@ class Engine:
         """One turn of the loop; feeds at most `max_reports` reports. What is left comes in the next turn."""
         self._mine()
         lost = self._look_after_ranks()
+        recovered = self.recover()
         reports = self._hear(max_reports)
         self.ledger.tick(self.clock.now())
         self.pump()
         verdicts = self.ledger.take_verdicts()
         self._tell(verdicts)
         return Poll(
-            tuple(verdict for verdict in verdicts if isinstance(verdict, LoadVerdict)),
-            tuple(verdict for verdict in verdicts if isinstance(verdict, JobVerdict)),
-            tuple(verdict for verdict in verdicts if isinstance(verdict, Settlement)),
+            tuple([verdict for verdict in verdicts if isinstance(verdict, LoadVerdict)]),
+            tuple([verdict for verdict in verdicts if isinstance(verdict, JobVerdict)]),
+            tuple([verdict for verdict in verdicts if isinstance(verdict, Settlement)]),
             self.ledger.fatal,
             reports,
             lost,
+            recovered,
         )
+
+    def recover(self) -> tuple[Recovery, ...]:
+        """Take in what all ranks have found in durable pools, if they have said so by now; `poll` does it as well."""
+        self._mine()
+        if not self.recoveries.awaited:
+            return ()
+        for rank, link in enumerate(self.links):
+            for found in link.take_found():
+                if rank not in self._lost:  # else it is the word of a process that is gone: its successor is asked
+                    self.recoveries.heard(rank, found)
+        return self.recoveries.take()
 
     def pump(self) -> None:
         """Hand out the effects of the requests since the last turn."""
@@ -154,12 +170,12 @@ class Engine:
         shares: list[list[Effect]] = [[] for _ in self.links]
         for effect in effects:
             match effect:
-                case Hold() | Unhold():
-                    self.holds.append(effect)
-                case Cancel() if effect.token.serial in books.tokens:
-                    shares[books.parts[books.tokens[effect.token.serial]].rank].append(effect)
                 case Work() | Undo() | Adopt() | Sweep():
                     shares[effect.rank].append(effect)
+                case Cancel() if effect.token.serial in books.tokens:
+                    shares[books.parts[books.tokens[effect.token.serial]].rank].append(effect)
+                case Hold() | Unhold():
+                    self.holds.append(effect)
                 case _:
                     pass
         for link, share in zip(self.links, shares, strict=True):
@@ -219,6 +235,7 @@ class Engine:
         found = []
         for rank in gone:
             self._lost.add(rank)
+            self.recoveries.lost(rank)
             error = KVError.of(Failure(-1, int(Code.PEER_LOST), "fetch", message=self.links[rank].lost))
             over = rank_lost(self.ledger, rank)
             leases, keys, parts = ((), 0, 0) if isinstance(over, Refusal) else over
@@ -238,11 +255,13 @@ class Engine:
 
     def _tell(self, verdicts: Sequence[Verdict]) -> None:
         """Tell the listeners how things ended; after a `Fatal`, which comes once, write down how it came to that."""
-        for kind in (LoadVerdict, JobVerdict, Settlement, Fatal):
+        for kind in (LoadVerdict, JobVerdict, Settlement, Fatal) if self.listeners else ():
             for verdict in verdicts:
                 if isinstance(verdict, kind):
                     for listener in self.listeners:
                         listener.on_verdict(verdict)
+        for listener in self.listeners:
+            listener.on_turn()
         if self.crash is not None and any(isinstance(verdict, Fatal) for verdict in verdicts):
             self.crash.write()
 
@@ -251,3 +270,14 @@ class Engine:
             raise RuntimeError(
                 "the engine belongs to the thread that made it; other threads put reports into the inbox"
             )
+
+
+def _check_durable(ledger: Ledger, links: Sequence[Link]) -> None:
+    """Of copiers in this process it can be seen whether they keep objects; those of other processes will show."""
+    for pool in ledger.config.pools:
+        for link in links if pool.durable else ():
+            if isinstance(link, Dispatcher) and not isinstance(link.copiers.get(pool.copier), Keeper):
+                raise ValueError(
+                    f"pool {pool.name} is durable, and its copier {pool.copier!r} keeps no objects; give it one that "
+                    "does, such as a DiskCopier, or make the pool volatile"
+                )

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from time import monotonic
 from types import TracebackType
@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Final, Self
 from kvstate.codec import CodecError
 from kvstate.machines.config import ENGINE
 from kvstate.machines.messages import Report, Token
-from kvstate.runtime.answers import Copiers, Done, Left, Told, Troubles, end_all
+from kvstate.runtime.answers import Copiers, Done, Left, Told, Troubles, end_all, parts_of, prove_closed
 from kvstate.runtime.clock import Clock, RealClock
 from kvstate.runtime.dispatcher import Dispatcher, Link
 from kvstate.runtime.engine import Engine
@@ -38,10 +38,9 @@ from kvstate.runtime.outbox import Outbox
 from kvstate.runtime.processes import ProcessLink
 from kvstate.runtime.settings import RuntimeConfig, Workers
 from kvstate.runtime.standard import copiers_of, guest, memory_of
-from kvstate.wire import Fenced, Probed, Trouble, Up, decode_up
+from kvstate.wire import Fenced, Found, Probed, Trouble, Up, decode_up
 
 if TYPE_CHECKING:
-    from kvstate.machines.records import Part
     from kvstate.runtime.memory import Memory
 
 TURN_SECONDS: Final = 0.05
@@ -77,11 +76,9 @@ class KVRuntime(Requests):
         """Of these ranks, where the runtime has made the pools."""
         self._clock = Told(clock or RealClock())
         self._up: deque[Up] = deque()
-        self._troubles = Troubles()
-        self._closing = False
+        self._troubles, self._closing = Troubles(), False
         self._restarts = [0] * config.ledger.ranks
-        ranks = range(config.ledger.ranks)
-        links: list[Link] = []
+        ranks, links = range(config.ledger.ranks), list[Link]()
         try:
             if config.workers is Workers.OWN:
                 links += [Outbox(rank, 1, self.inbox) for rank in ranks]
@@ -89,20 +86,25 @@ class KVRuntime(Requests):
                 for rank in ranks:
                     links.append(self._process(rank, 1))
             else:
-                self.copiers = self._made() if copiers is None else tuple(copiers)
-                links += [Dispatcher(one, self.inbox) for one in self.copiers]
+                for one in self._made() if copiers is None else copiers:
+                    self.copiers += (one,)  # at once, so that it is closed if the next can't be made
+                    links.append(Dispatcher(one, self.inbox))
             if copiers is not None and (config.workers is not Workers.THREADS or inbox is None):
                 raise ValueError(
                     'copiers of this process go with workers = "threads" and the inbox that they report to'
                 )
             self.engine = Engine(self.ledger, links, self.inbox, self._clock)
+            self.engine.listeners, self.engine.crash = self.listeners, self.notes.crash
+            self.engine.recover()
         except BaseException:
+            self.notes.close()
             end_all(links, self.copiers, CLOSE_SECONDS)
             raise
 
-    def _made(self) -> tuple[Copiers, ...]:
-        self.memories = tuple(memory_of(self.config) for _ in range(self.config.ledger.ranks))
-        return tuple(copiers_of(self.config, self.inbox, memory) for memory in self.memories)
+    def _made(self) -> Iterator[Copiers]:
+        for rank in range(self.config.ledger.ranks):
+            self.memories += (memory_of(self.config),)
+            yield copiers_of(self.config, self.inbox, self.memories[rank], rank)
 
     def _process(self, rank: int, incarnation: int) -> ProcessLink:
         return ProcessLink(partial(guest, self.config), rank, incarnation, self.inbox)
@@ -135,17 +137,20 @@ class KVRuntime(Requests):
         self._enter("poll")
         self._clock.told = now
         done = self.engine.poll(max_reports)
+        self._turn_of_tiers(done)
         self._answered()
         for loss in done.lost:
             self._restart(loss.rank)
         for link in self.engine.links:
             if isinstance(link, ProcessLink):
                 self._probed += [link.probed.popleft() for _ in range(len(link.probed))]
-            while isinstance(link, ProcessLink | Outbox) and link.troubles:
+            while isinstance(link, ProcessLink | Outbox | Dispatcher) and link.troubles:
                 self._troubles.tell(link.troubles.pop(0))
-        told = self._troubles.take()
+        told = self.notes.turn(done, self._troubles)
         probed, self._probed = tuple(self._probed), []
-        return Done(done.lost, done.loads, done.jobs, done.settled, probed, told, done.fatal, done.reports)
+        return Done(
+            done.lost, done.loads, done.jobs, done.settled, probed, told, done.fatal, done.reports, done.recovered
+        )
 
     def now(self) -> float:
         """The time that deadlines are counted on, in seconds."""
@@ -187,9 +192,17 @@ class KVRuntime(Requests):
         link.lost = why or "the embedder says so"
 
     def ready(self, within: float) -> bool:
-        """Wait until every process of ours has made its memory. What it is given before that waits for it."""
+        """Wait until every process of ours has made its memory, and what durable pools held is taken in.
+
+        What a process is given before that waits for it.
+        """
         self._enter("ready")
-        return all(link.ready(within) for link in self.engine.links if isinstance(link, ProcessLink))
+        end, links = monotonic() + within, [link for link in self.engine.links if isinstance(link, ProcessLink)]
+        there = all(link.ready(max(0.0, end - monotonic())) for link in links)
+        while there and links and not self.engine.recover() and self.engine.recoveries.awaited and monotonic() < end:
+            self.inbox.wait(TURN_SECONDS, partial(any, [link.found for link in links]))
+        self.engine.pump()
+        return there and not (links and self.engine.recoveries.awaited)
 
     def _restart(self, rank: int) -> None:
         """Another life for a rank that is lost, if it has not had too many."""
@@ -201,12 +214,13 @@ class KVRuntime(Requests):
             for sentence in link.troubles:
                 self._troubles.tell(sentence)
             link.stop(0.0)
-            if self._closing:
-                return
             if self._restarts[rank] > self.config.restarts:
                 self._troubles.tell(f"rank {rank} was started again {self.config.restarts} times, and is given up")
-                return
-            self.engine.replace(rank, self._process(rank, link.incarnation + 1))
+            elif not self._closing:
+                try:
+                    self.engine.replace(rank, self._process(rank, link.incarnation + 1))
+                except OSError as error:  # there is no process to be had, or no pipe
+                    self._troubles.tell(f"rank {rank} could not be started again, and is given up: {error}")
 
     def _answered(self) -> None:
         """What workers said beside reports. A proof of an earlier life is one of parts that are over anyhow."""
@@ -220,6 +234,8 @@ class KVRuntime(Requests):
                     self._troubles.tell(item.sentence)
                 elif isinstance(item, Probed):
                     self._probed.append(item)
+                elif isinstance(item, Found) and isinstance(link := self.engine.links[up.rank], Outbox):
+                    link.found += [item] if up.incarnation == link.incarnation else []
                 elif isinstance(item, Fenced):
                     for copier, serial in item.proved:
                         self.engine.proved(up.rank, copier, serial)
@@ -236,10 +252,11 @@ class KVRuntime(Requests):
         end, self._closing = monotonic() + within, True
         self._drain(end)
         tokens = self._close(max(0.0, end - monotonic()))
-        self._prove(tokens)
+        prove_closed(self.engine, tokens)
         sentences = tuple(self.ledger.rest())
         self.ledger.shut()
-        blocks = sorted({block for part in self._parts(tokens) for block in (*part.reads, *part.writes)})
+        self.notes.close()
+        blocks = sorted({block for part in parts_of(self.ledger, tokens) for block in (*part.reads, *part.writes)})
         return Left(sentences, tokens, tuple(blocks))
 
     def close(self) -> None:
@@ -248,6 +265,7 @@ class KVRuntime(Requests):
             return
         self._enter("close")
         self._close(CLOSE_SECONDS)
+        self.notes.close()
         self._over = "the runtime was closed"
 
     def __enter__(self) -> Self:
@@ -280,16 +298,3 @@ class KVRuntime(Requests):
         for memory in () if left else self.memories:
             memory.close()
         return tuple(left)
-
-    def _prove(self, left: Sequence[Token]) -> None:
-        """What is closed and not among these is over: its copier is gone, or has never been given it."""
-        parts = self._parts(left)
-        names = dict.fromkeys(pool.copier for pool in self.config.ledger.pools)
-        for rank, link in enumerate(self.engine.links):
-            for name in () if isinstance(link, Outbox) else names:
-                older = [part.token.serial - 1 for part in parts if (part.rank, part.copier) == (rank, name)]
-                self.engine.proved(rank, name, min(older, default=self.ledger.books.serial))
-
-    def _parts(self, tokens: Sequence[Token]) -> list[Part]:
-        books = self.ledger.books
-        return [books.parts[books.tokens[token.serial]] for token in tokens if token.serial in books.tokens]

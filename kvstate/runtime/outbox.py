@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 
 from kvstate.machines.messages import Effect, Token
 from kvstate.runtime.dispatcher import encoded
 from kvstate.runtime.inbox import Inbox
-from kvstate.wire import AskFence, AskProbe, DownItem, Retired
+from kvstate.wire import AskFence, AskProbe, DownItem, Found, Retired
 
 
 class Outbox:
@@ -25,8 +26,11 @@ class Outbox:
         """How many fences were asked for; the number of the last one."""
         self.troubles: list[str] = []
         """What could not be sent, a sentence each."""
+        self.found: list[Found] = []
+        """What the worker said that it found; for whoever reads its messages to add to."""
         self._inbox = inbox
         self._items: list[DownItem] = []
+        self._ready: deque[bytes] = deque()
 
     def give(self, effects: Iterable[Effect]) -> None:
         """As in `Link`. What is given after the end of its worker is never taken, and over when the loss is told."""
@@ -40,6 +44,11 @@ class Outbox:
         """As in `Link`; answered later, if at all."""
         self._items.append(AskProbe(token))
 
+    def take_found(self) -> list[Found]:
+        """As in `Link`."""
+        taken, self.found = self.found, []
+        return taken
+
     def fence(self) -> Iterator[tuple[str, int]]:
         """Ask, and wait for nothing."""
         self.asked += 1
@@ -47,10 +56,14 @@ class Outbox:
         return iter(())
 
     def take(self) -> bytes:
-        """What has to be sent to the worker, in order; empty if there is nothing, or nobody to send it to."""
+        """What has to be sent to the worker, in order; empty if there is nothing, or nobody to send it to. What is too
+        long for one message comes with the next calls.
+        """
         items, self._items = self._items, []
-        if not items or self.lost:
+        if self.lost:
             return b""
-        message, trouble = encoded(self.rank, self.incarnation, items, self._inbox)
-        self.troubles += [trouble] if trouble else []
-        return message
+        if items:
+            messages, trouble = encoded(self.rank, self.incarnation, items, self._inbox)
+            self.troubles += [trouble] if trouble else []
+            self._ready += messages
+        return self._ready.popleft() if self._ready else b""

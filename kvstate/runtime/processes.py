@@ -30,7 +30,7 @@ from kvstate.machines.messages import Effect, Report, Token
 from kvstate.runtime.dispatcher import encoded, fail_to_begin
 from kvstate.runtime.inbox import Inbox
 from kvstate.runtime.worker import Worker
-from kvstate.wire import AskFence, AskProbe, DownItem, Fenced, Probed, Retired, Trouble, decode_up, encode_up
+from kvstate.wire import AskFence, AskProbe, DownItem, Fenced, Found, Probed, Retired, Trouble, decode_up, encode_up
 
 OWN_SECONDS: Final = 1.0
 """So long a process that has closed its pipe may take to end by itself, and with a status that says why."""
@@ -80,6 +80,8 @@ class ProcessLink:
         the inbox."""
         self.probed: deque[Probed] = deque()
         """Answers to probes, oldest first."""
+        self.found: deque[Found] = deque()
+        """What the child found in durable pools, as it said it."""
         self._inbox = inbox
         self._fences: dict[int, Fenced] = {}
         self._fenced = threading.Condition()
@@ -134,6 +136,10 @@ class ProcessLink:
         """As `Link.probe`; the answer comes into `probed`, if it comes."""
         self._send([AskProbe(token)])
 
+    def take_found(self) -> list[Found]:
+        """As `Link.take_found`."""
+        return [self.found.popleft() for _ in range(len(self.found))]
+
     def fence(self, within: float = FENCE_SECONDS) -> Iterator[tuple[str, int]]:
         """As `Link.fence`; a worker that is gone proves nothing here: `lost` does. Errors: `TimeoutError`."""
         self._asked += 1
@@ -184,9 +190,9 @@ class ProcessLink:
     # -- the pipe ------------------------------------------------------------------------------------------------------
 
     def _send(self, items: Sequence[DownItem]) -> None:
-        message, trouble = encoded(self.rank, self.incarnation, items, self._inbox)
+        messages, trouble = encoded(self.rank, self.incarnation, items, self._inbox)
         self.troubles += [trouble] if trouble else []
-        if message:
+        for message in messages:
             self._queue.put(OURS + message)
 
     def _write(self) -> None:
@@ -234,6 +240,9 @@ class ProcessLink:
                     self.troubles.append(item.sentence)
                 case Probed():
                     self.probed.append(item)
+                    self._inbox.wake()
+                case Found():
+                    self.found.append(item)
                     self._inbox.wake()
 
 

@@ -27,11 +27,16 @@ from types import UnionType
 from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 
 from kvstate.machines.config import ConfigError, LedgerConfig
+from kvstate.runtime.tiers.settings import DiskConfig, check_disk
+from kvstate.tiering import TierConfig, check_tiers
+from kvstate.trace.ring import EVENTS
 
 MAX_BLOCK_BYTES: Final = 1 << 34
 """Far more than a block of any model; a larger number is a mistake."""
 MAX_THREADS: Final = 256
 """Of one copier."""
+MAX_EVENTS: Final = 10_000_000
+"""Of a ring; some hundred bytes each."""
 
 
 class Workers(StrEnum):
@@ -64,6 +69,15 @@ class IntegrityChoice(StrEnum):
     HOST = "host"
 
 
+class PolicyChoice(StrEnum):
+    """Which cached blocks leave first."""
+
+    ADAPTIVE = "adaptive"
+    """Those that were never asked for again, as `kvstate.machines.adaptive` says."""
+    LRU = "lru"
+    """Those that were given back longest ago."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeConfig:
     """The settings of one runtime. Words may stand for members of enums.
@@ -90,9 +104,23 @@ class RuntimeConfig:
     restarts: int = 16
     """How often a rank's process is started again; a worker that dies for the same reason each time would never stop.
     """
+    policy: PolicyChoice = PolicyChoice.ADAPTIVE
+    """Which cached blocks leave first, in every pool."""
+    tiers: tuple[TierConfig, ...] = ()
+    """What is stored in each tier below the device, and when; a tier that is not named is the embedder's to feed."""
+    disk: DiskConfig | None = None
+    """Where the durable pool lies, if the ledger has one and the runtime makes its copier."""
+    ring_events: int = EVENTS
+    """So many events of the end of the run are kept in memory, at least; 0 keeps nothing."""
+    crash_dump: Path | None = None
+    """Where the end of the run is written when the ledger is poisoned, in the format of a record; None is nowhere."""
+    record: Path | None = None
+    """Where the whole record of the run is written, from the start; None is nowhere. It grows by some hundred bytes for
+    each row that fires. A disk that is full ends the record and not the runtime."""
 
     def __post_init__(self) -> None:
-        for name, kind in (("workers", Workers), ("copier", CopierChoice), ("integrity", IntegrityChoice)):
+        kinds = {"workers": Workers, "copier": CopierChoice, "integrity": IntegrityChoice, "policy": PolicyChoice}
+        for name, kind in kinds.items():
             value = getattr(self, name)
             if value not in tuple(kind):
                 raise ConfigError(f"{name}: {value!r} is none of {', '.join(kind)}{_meant(value, list(kind))}")
@@ -102,14 +130,19 @@ class RuntimeConfig:
         _whole("block_bytes", self.block_bytes, 1, MAX_BLOCK_BYTES)
         _whole("threads", self.threads, 1, MAX_THREADS)
         _whole("restarts", self.restarts, 0, 1 << 31)
+        _whole("ring_events", self.ring_events, 0, MAX_EVENTS)
         _seconds("load_for", self.load_for)
         _names("namespaces", self.namespaces)
-        durable = [pool.name for pool in self.ledger.pools if pool.durable]
-        if durable and self.workers is not Workers.OWN:
-            raise ConfigError(
-                f"ledger.pools: {durable[0]} is durable, and no copier here can persist; make it volatile, or bring "
-                'workers of your own (workers = "own")'
-            )
+        if not isinstance(self.tiers, tuple):
+            raise ConfigError(f"tiers: {self.tiers!r} is no tuple; give one, of a TierConfig for each tier")
+        check_tiers(self.tiers, self.ledger)
+        for name in ("crash_dump", "record"):
+            object.__setattr__(self, name, _path(name, getattr(self, name)))
+        if self.crash_dump is not None and not self.ring_events:
+            raise ConfigError("crash_dump: there is nothing to write, since ring_events is 0; keep some events")
+        if self.crash_dump is not None and self.crash_dump == self.record:
+            raise ConfigError(f"crash_dump: {self.record} is where the record goes; give it a file of its own")
+        check_disk(self.disk, self.ledger, self.block_bytes)
         if self.integrity is IntegrityChoice.HOST and not any(pool.verify for pool in self.ledger.pools[1:]):
             raise ConfigError(
                 "integrity: host sums blocks that nobody compares; set verify in a pool below the device, or take "
@@ -153,10 +186,10 @@ def _made(kind: Any, value: Any, place: str) -> Any:
         return tuple(_made(item, one, f"{place}[{number}]") for number, one in enumerate(value))
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
-    base = str if isinstance(kind, type) and issubclass(kind, StrEnum) else kind
+    base = str if isinstance(kind, type) and issubclass(kind, StrEnum | Path) else kind
     if type(value) is not base:
         raise ConfigError(f"{place}: {value!r} is of type {type(value).__name__}; give {_WORDS.get(base, str(base))}")
-    if base is not kind and value not in tuple(kind):
+    if issubclass(kind, StrEnum) and value not in tuple(kind):
         raise ConfigError(f"{place}: {value!r} is none of {', '.join(kind)}{_meant(value, list(kind))}")
     return kind(value)
 
@@ -204,6 +237,12 @@ def _whole(name: str, value: object, least: int, most: int) -> None:
 def _seconds(name: str, value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
         raise ConfigError(f"{name}: {value!r} is no time to wait; give seconds, more than 0")
+
+
+def _path(name: str, value: object) -> Path | None:
+    if value is None or (isinstance(value, str | Path) and str(value) not in ("", ".")):
+        return None if value is None else Path(value)
+    raise ConfigError(f"{name}: {value!r} is no path of a file; give one, as a text or a Path")
 
 
 def _names(name: str, value: object) -> None:

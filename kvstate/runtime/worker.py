@@ -14,12 +14,13 @@ import threading
 from collections.abc import Mapping
 from typing import Final
 
-from kvstate.codec import CodecError, encode_reports
+from kvstate.codec import CodecError
 from kvstate.errors import Code
 from kvstate.machines.messages import Adopt, Cancel, Failure, Outcome, Report, Sweep, Token, Undo, Work
 from kvstate.runtime.copiers import Copier
 from kvstate.runtime.dispatcher import Dispatcher
 from kvstate.runtime.inbox import Inbox
+from kvstate.runtime.tiers.keeper import in_parts
 from kvstate.wire import (
     AskFence,
     AskProbe,
@@ -48,7 +49,9 @@ class Worker:
     """
 
     def __init__(self, rank: int, incarnation: int, copiers: Mapping[str, Copier], inbox: Inbox) -> None:
-        """`copiers` by the names that `Work.copier` gives them, all of which report to `inbox`."""
+        """`copiers` by the names that `Work.copier` gives them, all of which report to `inbox`. What those that keep
+        objects have found is the first thing that goes up.
+        """
         if rank < 0 or incarnation < 1:
             raise ValueError(f"a worker has a rank from 0 and a life from 1 up, not {rank} and {incarnation}")
         self.rank = rank
@@ -59,7 +62,7 @@ class Worker:
         """Where the copiers report."""
         self.dispatcher = Dispatcher(copiers, inbox)
         """What gives effects to the copiers."""
-        self._up: list[UpItem] = []
+        self._up: list[UpItem] = [part for found in self.dispatcher.take_found() for part in in_parts(found)]
         self._told: set[str] = set()
         self._owner = threading.get_ident()
 
@@ -81,14 +84,16 @@ class Worker:
     def take_reports(self, most: int = MOST) -> bytes:
         """What is to be sent up now, at most `most` reports of it; empty if there is nothing."""
         self._mine()
-        self._up += self.inbox.drain(most - len(self._up))
+        while self.dispatcher.troubles:
+            self._tell(f"rank {self.rank}: {self.dispatcher.troubles.pop(0)}")
+        self._up += self.inbox.drain(max(most - len(self._up), 0))
         taken, self._up = self._up[:most], self._up[most:]
         if not taken:
             return b""
         try:
             return encode_up(self.rank, self.incarnation, taken)
         except CodecError:
-            return encode_up(self.rank, self.incarnation, [self._sendable(item) for item in taken])
+            return self._fitting([self._sendable(item) for item in taken])
 
     @property
     def waiting(self) -> bool:
@@ -131,10 +136,21 @@ class Worker:
         self._up += self.inbox.drain(len(self.inbox))
         self._up.append(Fenced(number, tuple(proved)))
 
+    def _fitting(self, items: list[UpItem]) -> bytes:
+        """As many of these as go into one message, the first of them; the rest comes with the next."""
+        try:
+            return encode_up(self.rank, self.incarnation, items)
+        except CodecError:
+            half = len(items) // 2
+            self._up = items[half:] + self._up
+            return self._fitting(items[:half])
+
     def _sendable(self, item: UpItem) -> UpItem:
-        """The item, or, for a report that no message can carry, one that says so. The part is over in any case."""
-        if not isinstance(item, Report) or _fits(item):
+        """The item, or, for one that no message can carry, one that says so. A part is over in any case."""
+        if _fits(item):
             return item
+        if not isinstance(item, Report):
+            return Trouble(f"rank {self.rank}: a {type(item).__name__} is too long for any message")
         why = Failure(-1, int(Code.INTERNAL), "commit", message="its report could not be sent as it was")
         other = Report(item.token, Outcome.TIMEOUT if item.outcome == Outcome.TIMEOUT else Outcome.DENIED, (why,))
         return other if _fits(other) else Trouble(f"rank {self.rank}: a copier reported on {item.token!r}, no token")
@@ -149,10 +165,10 @@ class Worker:
             raise RuntimeError("the worker belongs to the thread that made it; other threads put into its inbox")
 
 
-def _fits(report: Report) -> bool:
+def _fits(item: UpItem) -> bool:
     """Can a message carry it?"""
     try:
-        encode_reports([report])
+        encode_up(0, 1, [item])
     except CodecError:
         return False
     return True

@@ -172,6 +172,18 @@ class RowPrinter:
         lines = [*self.changes(row), f"return {self.number[row.id]}"]
         return ["", "", head, *(f"    {line}" for line in lines)]
 
+    def renewal(self) -> list[str]:
+        """Writes column by column what a newborn record has: first what is given, as an array may refuse that."""
+        birth = {"state": self.states.index(self.machine.initial)}
+        birth |= {var.name: int(var.initial) for var in self.machine.vars if var.initial is not None}
+        given = [var.name for var in self.machine.vars if var.initial is None]
+        return [
+            f"    def renew(self, slot: int, **{'given' if given else '_'}: int) -> None:",
+            '        """Put the record at `slot` back to its birth; what is given is taken as it comes."""',
+            *(f'        self.{name}[slot] = given["{name}"]' for name in given),
+            *(f"        self.{name}[slot] = {value}" for name, value in birth.items()),
+        ]
+
     # -- many records --------------------------------------------------------------------------------------------------
 
     def arc_lines(self) -> Iterator[str]:

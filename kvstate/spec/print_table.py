@@ -284,6 +284,7 @@ class _Printer(RowPrinter):
             "        return many.EACH[event](self, slots)",
         ]
         return [
+            *([] if self.machine.many else ["", *self.renewal()]),
             "",
             "    def choose(self, slot: int, event: int) -> int:",
             '        """The row that would answer `event`, or REFUSED. Changes nothing."""',

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,8 @@ class Header:
     """The params of the machines, by name."""
     lost: int = 0
     """How many lines there were before the second that are not in the file; more than none in what a ring wrote."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """The settings of the run, in plain values; whose they are and what they mean is the writer's."""
 
 
 def read(path: Path) -> tuple[Header, Iterator[Line]]:
@@ -74,7 +76,9 @@ def read(path: Path) -> tuple[Header, Iterator[Line]]:
     lost = data.get("lost", 0)
     if type(lost) is not int or lost < 0:
         raise RecordError(f"{path}:1: {lost!r} lines are said to be lost, which is no count; write the record again")
-    return Header(str(data.get("spec")), params, lost), _lines(path, lines)
+    settings = data.get("settings")
+    said = settings if isinstance(settings, dict) else {}
+    return Header(str(data.get("spec")), params, lost, said), _lines(path, lines)
 
 
 def _lines(path: Path, objects: Iterator[tuple[int, Mapping[str, Any]]]) -> Iterator[Line]:

@@ -4,10 +4,15 @@ A line is small and flat. The first says what wrote it; `n` counts lines, `t` is
 
     {"kvstate": 2, "spec": "0.1.0", "params": {"ranks": 1, "attempts": 2}, "settings": {...}}
     {"n": 7, "t": 0.012, "in": "lookup", "lease": 3, ...}
-    {"n": 8, "t": 0.012, "born": {"parts": 3}, "m": "offload", "id": 9}
+    {"n": 8, "t": 0.012, "born": {"parts": 3}, "m": "offload", "id": 9, "job": 44, ...}
     {"n": 9, "t": 0.012, "row": "B10", "m": "block", "id": 17, "from": "cached", "to": "active"}
     {"n": 10, "t": 0.012, "out": "fetch", "token": [1, 44], ...}
-    {"n": 11, "t": 0.031, "verdict": "load", ...}
+    {"n": 11, "t": 0.012, "in": "report", "token": [1, 44], ...}
+    {"n": 19, "t": 0.031, "verdict": "load", ...}
+    {"n": 20, "t": 0.031, "in": "turn", "reports": 1}
+
+A request stands behind what it did, since its answer may be part of the line, and a report in front of what it did. A
+report comes before the ledger is told the time; the line of the *turn* says when those before it were heard.
 
 A record that is born with values of its own has a line that says so, before its first row. With the params in the first
 line that is all that `kvstate trace check` needs to fire every row again.
@@ -22,21 +27,30 @@ breaks.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any, TextIO
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 from kvstate.machines.ledger import Ledger
-from kvstate.machines.messages import Cancel, Effect, Hold, Report, Undo, Unhold, Work
+from kvstate.machines.messages import Effect, Report
 from kvstate.machines.tables import SPEC_VERSION
-from kvstate.machines.verdicts import Fatal, JobVerdict, LoadVerdict, Settlement, Verdict
+from kvstate.machines.verdicts import Verdict
 from kvstate.spec.diagram_record import FORMAT
+from kvstate.trace.observer import Observer
 from kvstate.trace.rows import listen
+from kvstate.trace.words import Values, birth, of_birth, of_effect, of_report, of_turn, of_verdict
 
-_encode = json.JSONEncoder(separators=(",", ":")).encode
-PLACES = ("trace_out", "crash_dump")
+_encode = json.JSONEncoder(separators=(",", ":"), default=list).encode
+"""What JSON does not know, and a line has, is a column of numbers."""
+PLACES = ("trace_out", "crash_dump", "record", "report")
 """Settings that are no part of a run."""
-Values = Mapping[str, Any]
-"""What a line says, in plain values by name."""
+
+
+class Written(Protocol):
+    """What lines are written to: any text stream."""
+
+    def write(self, text: str, /) -> object:
+        """Write it at the end."""
+        ...
 
 
 class Lines:
@@ -48,7 +62,7 @@ class Lines:
     Errors: whatever the stream raises when it is written to.
     """
 
-    def __init__(self, ledger: Ledger, stream: TextIO, settings: Values, **more: Any) -> None:
+    def __init__(self, ledger: Ledger, stream: Written, settings: Values, **more: Any) -> None:
         """Write the first line. `settings` are plain values; those that say where files lie are left out. `more`
         stands beside them.
         """
@@ -93,7 +107,7 @@ class Lines:
         return self._time[1]
 
 
-class Listener:
+class Listener(Observer):
     """Hears what happens to a ledger, row by row, and hands it on; what to do with it is for those who come after.
 
     Attach it before the first input: what was before is not told.
@@ -104,6 +118,8 @@ class Listener:
         self.ledger = ledger
         """Whose run it is; read for the time, for numbers and for what records are born with."""
         ports = ledger.core.ports.ports
+        self._heard = 0
+        """Reports of this turn."""
         self._born: dict[str, dict[int, int]] = {name: {} for name, port in ports.items() if port.table.GIVEN}
         """By machine whose records are told something at birth, and slot: the last record of which it has been told."""
         listen(ledger, self.on_rows, ports)
@@ -120,64 +136,37 @@ class Listener:
         """A row has fired on these records of a machine; a `Sink`."""
         books = self.ledger.books
         uids = slots if machine == "block" else [books.uid(machine, slot) for slot in slots]
-        if machine in self._born:
-            self._tell_births(machine, slots, uids)
+        known = self._born.get(machine)
+        if known is not None:
+            for slot, uid in zip(slots, uids, strict=True):
+                if known.get(slot) != uid:
+                    known[slot] = uid
+                    given = books.tables[machine].GIVEN
+                    self.line(books.now, of_birth(birth(books, machine, slot, uid), given))
         self.rows(books.now, machine, uids, row, before, after)
 
-    def _tell_births(self, machine: str, slots: Sequence[int], uids: Sequence[int]) -> None:
-        """What a record is given at birth it keeps for life, so it can be read when its first row has fired."""
-        books, known = self.ledger.books, self._born[machine]
-        for slot, uid in zip(slots, uids, strict=True):
-            if known.get(slot) != uid:
-                known[slot] = uid
-                given = {var: books.column(machine, var)[slot] for var in books.tables[machine].GIVEN}
-                self._say(born=given, m=machine, id=uid)
-
-    def _say(self, **values: Any) -> None:
-        self.line(self.ledger.books.now, values)
-
-    def on_input(self, name: str, **values: Any) -> None:
-        """An input by its name; `values` are plain and say what it was about."""
-        self._say(**{"in": name}, **values)
+    def on_input(self, name: str, _answer: object = None, /, **values: Any) -> None:
+        """An input by its name; `values` say what it was about."""
+        self.line(self.ledger.books.now, {"in": name, **values})
 
     def on_report(self, report: Report) -> None:
-        """A report, as it came out of the inbox; of each failure the line, the code and the driver's own code."""
-        failures = [[failure.line, failure.code, failure.raw] for failure in report.failures]
-        self.on_input("report", token=list(report.token), outcome=str(report.outcome), failures=failures)
+        """A report, before the rows that it fires. The ledger has not been told yet what time it is."""
+        self._heard += 1
+        self.line(self.ledger.books.now, of_report(report))
 
     def on_effect(self, effect: Effect) -> None:
-        """An effect, as it goes out."""
-        match effect:
-            case Work():
-                self._say(
-                    out=str(effect.kind), token=list(effect.token), rank=effect.rank, attempt=effect.attempt,
-                    src=list(effect.src), dst=list(effect.dst), keys=[key.hex() for key in effect.keys],
-                    after=effect.after_step,
-                )  # fmt: skip
-            case Cancel():
-                self._say(out="cancel", token=list(effect.token))
-            case Undo():
-                self._say(out="undo", token=list(effect.token))
-            case Hold() | Unhold():
-                self._say(out=type(effect).__name__.lower(), ref=list(effect.ref))
+        """An effect, behind the rows that it comes from."""
+        self.line(self.ledger.books.now, of_effect(effect))
 
     def on_verdict(self, verdict: Verdict) -> None:
-        """What the scheduler was told; of each error the code by name."""
-        match verdict:
-            case LoadVerdict():
-                codes = [error.code.name for error in verdict.errors]
-                groups = {"groups": [[told.first, told.blocks] for told in verdict.groups]} if verdict.groups else {}
-                self._say(
-                    verdict="load", load=verdict.load, ending=str(verdict.ending), blocks=verdict.blocks, errors=codes,
-                    **groups,
-                )  # fmt: skip
-            case JobVerdict():
-                codes = [error.code.name for error in verdict.errors]
-                self._say(verdict="job", job=verdict.job, ending=str(verdict.ending), errors=codes)
-            case Settlement():
-                self._say(verdict="settled", load=verdict.load)
-            case Fatal():
-                self._say(verdict="fatal", law=verdict.law, sentence=verdict.sentence, dump=list(verdict.dump))
+        """A verdict, likewise."""
+        self.line(self.ledger.books.now, of_verdict(verdict))
+
+    def on_turn(self) -> None:
+        """The time at which the reports of this turn were heard; of a turn without any nothing is said."""
+        if self._heard:
+            reports, self._heard = self._heard, 0
+            self.line(self.ledger.books.now, of_turn(reports))
 
 
 class Recorder(Listener):
@@ -187,7 +176,7 @@ class Recorder(Listener):
     poisons it.
     """
 
-    def __init__(self, ledger: Ledger, stream: TextIO, settings: Values) -> None:
+    def __init__(self, ledger: Ledger, stream: Written, settings: Values) -> None:
         """Write the first line, and listen; `settings` as in `Lines`."""
         self._lines = Lines(ledger, stream, settings)
         self.rows = self._lines.rows  # type: ignore[method-assign]  # one call less for each row

@@ -42,6 +42,8 @@ def test_every_line_has_its_figure_its_target_and_whether_it_is_met(result: dict
         "allocate + release by 256",
         "life",
         "p99",
+        "ring: a job of 1 block is dearer by",
+        "metrics: a snapshot",
         "cached, a block",
         "offload",
         "load",

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from kvstate import wire
 from kvstate.codec import CodecError
+from kvstate.codec.envelope import MAX_TEXT
 from kvstate.machines.messages import Adopt, Cancel, Failure, Outcome, Report, Sweep, Token, Undo, Work
 from kvstate.machines.tables import SPEC_VERSION
 from kvstate.wire import (
@@ -59,7 +60,7 @@ def test_more_effects_than_a_message_of_the_codec_takes_are_several_of_them(monk
 def test_a_sentence_that_is_too_long_is_cut() -> None:
     (trouble,) = decode_up(encode_up(0, 1, [Trouble("x" * 5000)])).items
     assert isinstance(trouble, Trouble)
-    assert len(trouble.sentence) == wire.MAX_TEXT
+    assert len(trouble.sentence) == MAX_TEXT
 
 
 def envelope(**changes: Any) -> bytes:

@@ -57,7 +57,8 @@ def test_the_two_ways_agree(slots: list[int], code: str, value: int) -> None:
             bulk.spread(column, there, got[::-1])
             up = bulk.ascending(value, len(slots))
             agree = bulk.agreeing(there, up), bulk.where_agreeing(there, there, there[::-1])
-            found.append((got, same, both, column, up, agree, bulk.distinct(there)))
+            ends = bulk.bounds(there) if slots else ()
+            found.append((got, same, both, column, up, agree, bulk.distinct(there), ends))
     assert found[0] == found[1]
     assert found[0][0] == array(code, slots)
     assert found[0][2], "what was put there stands there"

@@ -49,6 +49,7 @@ INPUTS: dict[str, Callable[[Ledger], object]] = {
 }
 OUTPUTS = {
     "take_effects", "take_verdicts", "next_timer", "rest", "explain", "snapshot", "restore", "canonical_hash", "fired",
+    "kept",
 }  # fmt: skip
 
 
@@ -136,6 +137,14 @@ def test_a_signal_that_no_row_takes_poisons(rig: Rig) -> None:
     )
     assert answer == Refusal(f"the ledger is poisoned: {ledger.fatal.sentence}")
     assert ledger.explain(lease=1).startswith("lease 1 in namespace a is open"), "it can still be asked"
+
+
+def test_one_block_alone_is_refused_as_loudly_as_many(rig: Rig) -> None:
+    lease, _ = rig.sealed(1)
+    rig.ledger.books.column("block", "owners")[0] = 0
+    rig.ledger.finish(lease)
+    assert rig.ledger.fatal is not None
+    assert rig.ledger.fatal.law == "block.release"
 
 
 def test_a_bug_in_the_ledger_itself_poisons(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:

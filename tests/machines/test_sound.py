@@ -213,6 +213,11 @@ def test_a_hit_that_was_changed_is_no_hit(rig: Rig, changes: dict[str, Any]) -> 
     rig.refuses(lambda: rig.ledger.load(lease, hit, [], deadline=1.0), "")
 
 
+def test_whole_seconds_are_a_time(rig: Rig) -> None:
+    rig.ledger.tick(3)
+    assert rig.ledger.books.now == 3
+
+
 def test_a_time_that_no_float_holds_is_no_time(rig: Rig) -> None:
     rig.refuses(lambda: rig.ledger.tick(10**400), "a time is a finite number of seconds")
 

@@ -14,6 +14,7 @@ from kvstate.replay.kills import Kills
 from kvstate.replay.player import Player
 from kvstate.replay.shard import Shard, builder, pack, unpack
 from kvstate.replay.shards import Shards
+from kvstate.replay.stack import ledger_config
 from kvstate.replay.watch import Watch
 from kvstate.runtime.inbox import Inbox
 from tests.replay.runs import CHAOS, SMALL, no_measuring, replay, sound
@@ -29,10 +30,10 @@ __all__ = ["no_measuring"]
 def shards() -> Iterator[list[Shard]]:
     """Two ranks."""
     config = ReplayConfig(workers=2, **SMALL)
-    made = [Shard(config, rank) for rank in range(2)]
+    made = [Shard(config, ledger_config(config), rank) for rank in range(2)]
     yield made
     for shard in made:
-        shard.copier.close(5.0)
+        shard.copiers["cpu"].close(5.0)
 
 
 def tell(shard: Shard, *command: Any) -> list[list[Any]]:
@@ -60,7 +61,7 @@ def test_each_rank_has_bytes_of_its_own(shards: list[Shard]) -> None:
 
 def test_a_landing_is_told_before_its_report(shards: list[Shard]) -> None:
     shard = shards[0]
-    shard.copier.submit(part(Kind.STORE, [0], [200], [b"a" * 16]))
+    shard.copiers["cpu"].submit(part(Kind.STORE, [0], [200], [b"a" * 16]))
     assert shard.inbox.wait(30.0)
     (landed,) = [unpack(answer) for answer in shard.answers()]
     assert landed[0] == "landed"
@@ -131,7 +132,7 @@ def test_wrong_bytes_of_one_rank_are_counted_when_it_has_looked() -> None:
     ledger: Any = SimpleNamespace(
         core=SimpleNamespace(ports=SimpleNamespace(ports={"block": SimpleNamespace(sink=None)}))
     )
-    shards = Shards(config, Watch(ledger), Inbox())
+    shards = Shards(config, ledger_config(config), Watch(ledger), Inbox())
     try:
         shards.write([1, 2], [b"a", b"b"])
         shards.check([1, 2], [b"a", b"b"])
@@ -168,4 +169,5 @@ def test_what_builds_a_worker_can_be_sent() -> None:
     import pickle
 
     config = ReplayConfig(workers=2, **SMALL)
-    assert pickle.loads(pickle.dumps(builder(config))).args == (config,)
+    pools = ledger_config(config)
+    assert pickle.loads(pickle.dumps(builder(config, pools))).args == (config, pools)

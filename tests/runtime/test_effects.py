@@ -236,7 +236,13 @@ MESSAGES = "kvstate.machines.messages"
 LEDGER = {MESSAGES, *(f"kvstate.machines.{name}" for name in ("ledger", "verdicts", "config", "ranks"))}
 MAY_KNOW = {f"{name}.py": LEDGER for name in ("engine", "kv", "guarded", "answers", "settings")}
 """What of the machines a file of the runtime may import; where nothing stands here, the messages alone."""
-MAY_KNOW["kv.py"] = LEDGER | {"kvstate.machines.records"}
+MAY_KNOW |= {
+    f"{name}.py": {MESSAGES, "kvstate.machines.config"} for name in ("standard", "tiers/settings", "tiers/copier")
+}
+MAY_KNOW |= dict.fromkeys(("recovery.py", "notes.py"), LEDGER)
+MAY_KNOW["guarded.py"] = LEDGER | {f"kvstate.machines.{name}" for name in ("adaptive", "books", "policy")}
+"""For the policies that a setting chooses from."""
+MAY_KNOW["answers.py"] = LEDGER | {"kvstate.machines.records"}
 """For the name of a type, and not when it runs."""
 MAY_KNOW["tiers/sealed.py"] = {"kvstate.machines.tables"}
 """For the version of the spec, which stands in every header."""

@@ -18,7 +18,7 @@ from kvstate.runtime.clock import VirtualClock
 from kvstate.runtime.copiers.hand import HandCopier
 from kvstate.runtime.engine import Engine
 from kvstate.runtime.inbox import Inbox
-from tests.runtime.parts import holds, key
+from tests.runtime.parts import holds, key, pools
 from tests.runtime.rig import Rig, end, got, keys_of, only_load
 
 
@@ -44,7 +44,7 @@ def test_a_turn_tells_each_verdict_once(rig: Rig) -> None:
     turns = rig.run()
     assert [verdict.load for turn in turns for verdict in turn.loads] == [load]
     assert [settled.load for turn in turns for settled in turn.settled] == [load]
-    assert rig.engine.poll() == ((), (), (), None, 0, ())
+    assert rig.engine.poll() == ((), (), (), None, 0, (), ())
 
 
 def test_a_copier_that_raises_when_it_is_asked_to_cancel_does_not_stop_the_loop(
@@ -88,11 +88,13 @@ def test_another_thread_is_sent_away(rig: Rig) -> None:
     assert rig.ledger.books.last_step == 0
 
 
-def test_a_durable_pool_is_refused_at_once() -> None:
-    """No copier of this process can persist, and a store that nobody makes durable would wait for ever."""
-    pools = (PoolConfig("device", 1), PoolConfig("disk", 1, durable=True))
-    with pytest.raises(ValueError, match="pool disk is durable, and no copier of this process can persist"):
-        Engine(Ledger(LedgerConfig(pools=pools)), {}, Inbox(), VirtualClock())
+def test_a_durable_pool_whose_copier_keeps_nothing_is_refused_at_once() -> None:
+    """A copier that keeps nothing would say of every object that it is durable, and lose it."""
+    two = (PoolConfig("device", 1), PoolConfig("disk", 1, durable=True))
+    inbox = Inbox()
+    for copiers in ({}, {"cpu": HandCopier(pools(64, 1, 1), inbox)}):
+        with pytest.raises(ValueError, match="pool disk is durable, and its copier 'cpu' keeps no objects"):
+            Engine(Ledger(LedgerConfig(pools=two)), copiers, inbox, VirtualClock())
 
 
 # ---- What can't be started has failed (I20, I22) ---------------------------------------------------------------------
@@ -307,7 +309,7 @@ def test_a_broken_invariant_is_fatal_and_nothing_more_goes_out(rig: Rig) -> None
     assert f"block {refs[0].block} is active" in done.fatal.sentence
     assert len(rig.copier.flights) == 1
     assert not rig.engine.step_retired(1)
-    assert rig.engine.poll() == ((), (), (), done.fatal, 0, ())
+    assert rig.engine.poll() == ((), (), (), done.fatal, 0, (), ())
     assert len(rig.copier.flights) == 1
     for refused in (rig.ledger.open("test"), rig.ledger.finish(lease), rig.ledger.allocate(lease, 0)):
         assert isinstance(refused, Refusal)

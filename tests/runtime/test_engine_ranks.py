@@ -16,6 +16,7 @@ from kvstate.runtime.copiers.hand import HandCopier
 from kvstate.runtime.dispatcher import Dispatcher, fail_to_begin
 from kvstate.runtime.engine import Engine
 from kvstate.runtime.inbox import Inbox
+from kvstate.wire import Found
 from tests.runtime.parts import BLOCK, key, part, pools
 from tests.runtime.rig import got
 
@@ -36,6 +37,9 @@ class Gone:
 
     def probe(self, token: Token) -> str:
         return "unknown"
+
+    def take_found(self) -> list[Found]:
+        return []
 
     def fence(self) -> Iterator[tuple[str, int]]:
         return iter(())

@@ -16,7 +16,7 @@ import kvstate
 from kvstate.errors import Code
 from kvstate.machines.config import LedgerConfig, PoolConfig
 from kvstate.machines.messages import Failure, Hold, Outcome, Token, Unhold
-from kvstate.machines.verdicts import Ending, Hit, Refusal
+from kvstate.machines.verdicts import Ending, Hit, LoadVerdict, Refusal
 from kvstate.runtime.clock import VirtualClock
 from kvstate.runtime.copiers.hand import HandCopier
 from kvstate.runtime.guarded import RuntimeUseError
@@ -288,6 +288,8 @@ CALLS: dict[str, Callable[[KVRuntime], object]] = {
     "allocate": lambda kv: kv.allocate(1, 0),
     "load": lambda kv: kv.load(1, NOTHING, []),
     "offload": lambda kv: kv.offload(1, []),
+    "store": lambda kv: kv.store(1, []),
+    "promote": lambda kv: kv.promote(LoadVerdict(1, 1, Ending.ABORTED, 0, 0, (), (), ()), NOTHING, []),
     "seal": lambda kv: kv.seal(1, [], []),
     "release": lambda kv: kv.release(1, []),
     "finish": lambda kv: kv.finish(1),

@@ -10,7 +10,8 @@ import pytest
 from kvstate.machines.config import ConfigError, GroupConfig, GroupKind, LedgerConfig, PoolConfig
 from kvstate.runtime.copiers.choice import COPIERS
 from kvstate.runtime.copy import Integrity
-from kvstate.runtime.settings import CopierChoice, IntegrityChoice, RuntimeConfig, Workers
+from kvstate.runtime.settings import CopierChoice, IntegrityChoice, PolicyChoice, RuntimeConfig, Workers
+from kvstate.runtime.tiers.settings import DiskConfig
 
 LEDGER = LedgerConfig((PoolConfig("device", 4), PoolConfig("host", 8, verify=True)))
 FILE = """
@@ -21,6 +22,10 @@ copier = "threads"
 integrity = "host"
 namespaces = ["tenant/model"]
 load_for = 2
+policy = "lru"
+ring_events = 100
+crash_dump = "logs/crash.ndjson"
+record = "logs/run.ndjson"
 
 [ledger]
 ranks = 2
@@ -59,6 +64,10 @@ def test_a_file_says_what_the_classes_say(tmp_path: Path) -> None:
         integrity=IntegrityChoice.HOST,
         namespaces=("tenant/model",),
         load_for=2.0,
+        policy=PolicyChoice.LRU,
+        ring_events=100,
+        crash_dump=Path("logs/crash.ndjson"),
+        record=Path("logs/run.ndjson"),
     )
     assert RuntimeConfig.from_toml(str(path)).load_for == 2.0
 
@@ -82,12 +91,18 @@ def test_words_are_those_of_the_modules_that_need_torch() -> None:
         ({"load_for": 0}, "load_for: 0 is no time to wait; give seconds, more than 0"),
         ({"load_for": float("nan")}, "load_for: nan is no time to wait"),
         ({"load_for": True}, "load_for: True is no time to wait"),
+        ({"policy": "lfu"}, "policy: 'lfu' is none of adaptive, lru"),
+        ({"ring_events": -1}, "ring_events: -1 is out of range; give 0 to 10000000"),
+        ({"ring_events": 0, "crash_dump": "a"}, "crash_dump: there is nothing to write, since ring_events is 0; keep"),
+        ({"record": "a", "crash_dump": Path("a")}, "crash_dump: a is where the record goes; give it a file of its own"),
+        ({"record": 3}, "record: 3 is no path of a file; give one, as a text or a Path"),
+        ({"crash_dump": ""}, "crash_dump: '' is no path of a file"),
         ({"namespaces": "a"}, "namespaces: 'a' is no tuple of names; give texts that are not empty"),
         ({"namespaces": ("",)}, "namespaces: ('',) is no tuple of names"),
         ({"ledger": {}}, "ledger: dict is no LedgerConfig; give one with the pools"),
         (
-            {"ledger": LedgerConfig((PoolConfig("device", 4), PoolConfig("disk", 4, durable=True)))},
-            "ledger.pools: disk is durable, and no copier here can persist; make it volatile, or bring workers of your",
+            {"disk": DiskConfig(path=Path("x"), fingerprint="f")},
+            "disk: it keeps the durable pool of the ledger, of which there are 0 (none)",
         ),
         (
             {"ledger": LedgerConfig((PoolConfig("device", 4), PoolConfig("host", 4))), "integrity": "host"},
@@ -117,6 +132,9 @@ def test_workers_of_the_embedders_may_persist() -> None:
         ('workers = "processes"', 'workers = "thread"', "workers: 'thread' is none of threads"),
         ('namespaces = ["tenant/model"]', 'namespaces = "a"', "namespaces: 'a' is no list; give one, with [ and ] or"),
         ("load_for = 2", 'load_for = "soon"', "load_for: 'soon' is of type str; give a number"),
+        ('policy = "lru"', 'policy = "lur"', "policy: 'lur' is none of adaptive, lru; did you mean lru?"),
+        ('record = "logs/run.ndjson"', "record = 3", "record: 3 is of type int; give a text"),
+        ('record = "logs/run.ndjson"', 'record = ""', "record: PosixPath('.') is no path of a file"),
         ("grace = 0.5", "grace = -1.0", "ledger.grace: -1.0 is not a number of seconds"),
         ("ranks = 2", "ranks = 0", "ledger.ranks: 0 is too small; it must be at least 1"),
         ("verify = true", "verify = 1", "ledger.pools[1].verify: 1 is of type int; give true or false"),

@@ -42,17 +42,24 @@ LAYERS = {
     "proof": layer("spec", "z3", pure=True),
     "codec": layer("machines errors", "msgspec", pure=True),
     "wire": layer("machines errors codec", "msgspec", pure=True),
-    "runtime": layer("machines errors codec wire spec trace", "torch numpy xxhash"),
-    "replay": layer("machines errors codec spec runtime trace", "numpy xxhash msgspec"),
+    # What is stored where: decides above the ledger, and runs on a bare one.
+    "tiering": layer("machines", pure=True),
+    "runtime": layer("machines errors codec wire spec trace tiering", "torch numpy xxhash"),
+    "replay": layer("machines errors codec spec runtime trace tiering", "numpy xxhash msgspec"),
     # What an embedder uses in its own tests.
-    "testing": layer("_version machines errors codec spec"),
+    "testing": layer("_version machines errors codec spec tiering"),
     "trace": layer("machines spec"),
+    # Beside the runtime, which it listens to and never imports.
+    "observe": layer("machines errors trace"),
     "promela": layer("machines spec explore", pure=True),
     "explore": layer("machines errors testing", pure=True),
     "mutation": layer("_version machines errors spec proof explore testing"),
     "cli": layer(
-        "_version machines errors codec spec proof explore mutation promela runtime replay testing trace", "click rich"
+        "_version machines errors codec spec proof explore mutation promela runtime replay testing trace observe",
+        "click rich",
     ),
+    # Engines that embed kvstate, and the kit over them. Nothing else imports these, nor the engines.
+    "integrations": layer("_version machines errors codec wire runtime testing trace", "torch vllm"),
     "_version": layer(""),
     # What an engine embeds is found here, and imported when it is asked for.
     "__init__": layer("_version runtime", pure=True),
@@ -69,6 +76,8 @@ ALSO = {
     "cli/doctor.py": {"torch"},
     # The header of an object is JSON.
     "runtime/tiers/sealed.py": {"msgspec"},
+    # A collector is a class of the package that collects.
+    "observe/metrics.py": {"prometheus_client"},
     # The test class that an embedder subclasses, and what runs it; nothing else of `testing` needs them.
     "testing/suite.py": {"pytest"},
     "testing/plugin.py": {"pytest"},
@@ -116,4 +125,4 @@ def test_every_layer_exists_and_every_exception_is_used() -> None:
 
 def test_torch_is_imported_in_one_place_only() -> None:
     users = {layer_of(path) for path in FILES if any(module.split(".")[0] == "torch" for module, _ in imports(path))}
-    assert users <= {"runtime", "cli"}
+    assert users <= {"runtime", "cli", "integrations"}

@@ -95,6 +95,60 @@ def test_a_guard_whose_values_are_missing_is_counted_and_one_that_can_be_asked_i
     assert "B24 in cached, which it does not leave" in violation.sentence
 
 
+def wide(ledger: Ledger, lives: int, blocks: int) -> None:
+    """Requests that get so many blocks at once and give them back; nobody is told but the sinks."""
+    for _ in range(lives):
+        lease = ledger.open("a")
+        assert isinstance(lease, int)
+        assert ledger.allocate(lease, blocks)
+        ledger.finish(lease)
+
+
+@pytest.mark.parametrize("blocks", [1, 8, 64])
+def test_what_events_about_many_name_is_bounded_too(
+    blocks: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kvstate.trace.ring.NAMED", 300)
+    monkeypatch.setattr("kvstate.trace.ring.CHUNK", 10)
+    book, kept, whole = Ledger(LedgerConfig((PoolConfig("device", 64),))), tmp_path / "kept", tmp_path / "whole"
+    with whole.open("w", encoding="utf-8") as stream:
+        recorder, ring = Recorder(book, stream, {}), Ring(book, 500)
+        for _ in range(100):
+            wide(book, 1, blocks)
+            ring.on_turn()
+    lines = ring.dump(kept)
+    assert lines + ring.lost == recorder.lines
+    assert (ring.lost > 0) == (blocks > 1)
+    assert ring.lost_events <= ring.lost
+    held = sum(len(one) for one, _ in ring._old) + len(ring._now)
+    assert held <= 5 * 520
+    assert lines < 300 + 2 * 10 * blocks if blocks > 1 else lines == 100 * 3 + 1
+    assert check(kept, SPEC).violation is None
+    tail = whole.read_text().splitlines()[-5:]
+    assert [line.partition('"t"')[2] for line in kept.read_text().splitlines()[-5:]] == [
+        line.partition('"t"')[2] for line in tail
+    ]
+
+
+def test_lists_of_the_ledger_are_copied(tmp_path: Path) -> None:
+    """A row may be told with a list that changes when the input is over."""
+    book = Ledger(LedgerConfig((PoolConfig("device", 4),)))
+    ring = Ring(book)
+    port, slots = book.core.ports.ports["block"], [0, 1]
+    assert port.sink is not None
+    port.fired[0] += 2
+    port.sink("block", slots, "B01", 0, 1)
+    slots[:] = [2, 3]
+    ring.dump(tmp_path / "kept")
+    assert [line.data["id"] for line in read(tmp_path / "kept")[1]] == [0, 1]
+
+
+def test_row_ids_name_their_machine() -> None:
+    """A ring keeps the row alone."""
+    rows = [row for port in ledger().core.ports.ports.values() for row in port.table.ROWS]
+    assert len(rows) == len(set(rows))
+
+
 def test_a_ring_of_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="a ring of 0 events keeps nothing; keep at least 1"):
         Ring(ledger(), 0)
@@ -128,6 +182,14 @@ def test_a_crash_that_can_not_be_written_adds_no_trouble(tmp_path: Path) -> None
     crash = Crash(Ring(ledger()), path)
     crash.write()
     assert crash.said == f"the end of the run could not be written to {path}: No such file or directory"
+
+
+def test_a_crash_that_can_not_be_put_into_words_adds_no_trouble_either(tmp_path: Path) -> None:
+    ring, path = Ring(ledger()), tmp_path / "crash.ndjson"
+    ring.on_input("open", lease=object())
+    crash = Crash(ring, path)
+    crash.write()
+    assert crash.said.startswith(f"the end of the run could not be written to {path}: TypeError: ")
 
 
 BREAK = ["--limit", "200", "--device-blocks", "200", "--host-blocks", "400", "--deterministic", "--chaos", "--quiet"]

@@ -283,6 +283,14 @@ class LoadTable(Columns):
         self.over: array[int] = array("q")
         self._arrays = (self.state, self.batches, self.committed, self.fallen, self.over)
 
+    def renew(self, slot: int, **given: int) -> None:
+        """Put the record at `slot` back to its birth; what is given is taken as it comes."""
+        self.batches[slot] = given["batches"]
+        self.state[slot] = 0
+        self.committed[slot] = 0
+        self.fallen[slot] = 0
+        self.over[slot] = 0
+
     def choose(self, slot: int, event: int) -> int:
         """The row that would answer `event`, or REFUSED. Changes nothing."""
         row = CELLS[self.state[slot] * 8 + event]

@@ -657,6 +657,17 @@ class OffloadTable(Columns):
             self.expired,
         )
 
+    def renew(self, slot: int, **given: int) -> None:
+        """Put the record at `slot` back to its birth; what is given is taken as it comes."""
+        self.parts[slot] = given["parts"]
+        self.state[slot] = 0
+        self.left[slot] = 0
+        self.attempt[slot] = 0
+        self.again[slot] = 1
+        self.failed[slot] = 0
+        self.copied[slot] = 0
+        self.expired[slot] = 0
+
     def choose(self, slot: int, event: int) -> int:
         """The row that would answer `event`, or REFUSED. Changes nothing."""
         row = CELLS[self.state[slot] * 10 + event]

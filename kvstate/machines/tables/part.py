@@ -364,6 +364,11 @@ class PartTable(Columns):
         self.tainted: array[int] = array("B")
         self._arrays = (self.state, self.tainted)
 
+    def renew(self, slot: int, **_: int) -> None:
+        """Put the record at `slot` back to its birth; what is given is taken as it comes."""
+        self.state[slot] = 0
+        self.tainted[slot] = 0
+
     def choose(self, slot: int, event: int) -> int:
         """The row that would answer `event`, or REFUSED. Changes nothing."""
         row = CELLS[self.state[slot] * 10 + event]

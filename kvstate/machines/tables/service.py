@@ -133,6 +133,10 @@ class ServiceTable(Columns):
         self.state: array[int] = array("B")
         self._arrays = (self.state,)
 
+    def renew(self, slot: int, **_: int) -> None:
+        """Put the record at `slot` back to its birth; what is given is taken as it comes."""
+        self.state[slot] = 0
+
     def choose(self, slot: int, event: int) -> int:
         """The row that would answer `event`, or REFUSED. Changes nothing."""
         row = CELLS[self.state[slot] * 4 + event]

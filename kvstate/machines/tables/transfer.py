@@ -718,6 +718,16 @@ class TransferTable(Columns):
         self.unproved: array[int] = array("B")
         self._arrays = (self.state, self.parts, self.left, self.attempt, self.again, self.told, self.unproved)
 
+    def renew(self, slot: int, **given: int) -> None:
+        """Put the record at `slot` back to its birth; what is given is taken as it comes."""
+        self.parts[slot] = given["parts"]
+        self.state[slot] = 0
+        self.left[slot] = 0
+        self.attempt[slot] = 0
+        self.again[slot] = 1
+        self.told[slot] = 0
+        self.unproved[slot] = 0
+
     def choose(self, slot: int, event: int) -> int:
         """The row that would answer `event`, or REFUSED. Changes nothing."""
         row = CELLS[self.state[slot] * 11 + event]

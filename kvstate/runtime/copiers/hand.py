@@ -8,10 +8,11 @@ show what happens when a ledger mints one twice.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 
 from kvstate.machines.messages import Failure, Outcome, Report, Token, Work
 from kvstate.runtime.copiers import CopierClosedError, Progress
-from kvstate.runtime.copy import Integrity, answer, attempt, lines_of
+from kvstate.runtime.copy import Carry, Integrity, answer, attempt, lines_of
 from kvstate.runtime.inbox import Inbox
 from kvstate.runtime.memory import Memory
 
@@ -60,17 +61,22 @@ class HandCopier:
     """
 
     def __init__(
-        self, memory: Memory, inbox: Inbox, *, name: str = "cpu", integrity: Integrity = Integrity.HOST
+        self,
+        memory: Memory,
+        inbox: Inbox,
+        *,
+        name: str = "cpu",
+        integrity: Integrity = Integrity.HOST,
+        carry: Carry | None = None,
     ) -> None:
-        """Copies within `memory`, reports to `inbox`; `name` is what `Work.copier` says."""
+        """Copies within `memory`, reports to `inbox`; `name` is what `Work.copier` says. `carry` does it otherwise."""
         self.name = name
         self.flights: list[Flight] = []
         """Every copy that was ever submitted, in that order; `Flight.serial` is the index."""
         self.refuse: BaseException | None = None
         """Raised by the next `submit`, once: a driver that fails before it has begun."""
-        self._memory = memory
         self._inbox = inbox
-        self._integrity = integrity
+        self._carry = carry or partial(attempt, memory, integrity=integrity)
         self._serial = 0
         self._closed = False
 
@@ -143,7 +149,7 @@ class HandCopier:
         total = len(flight.work.src)
         stop = total if lines is None else min(total, flight.landed + lines)
         piece = lines_of(flight.work, flight.landed, stop)
-        report = attempt(self._memory, piece, integrity=self._integrity)
+        report = self._carry(piece)
         flight.failures.extend(
             failure._replace(line=failure.line + flight.landed) if failure.line >= 0 else failure
             for failure in report.failures

@@ -3,21 +3,24 @@
 A thread is given a *task*: a part, or a share of the lines of a long one, so that a job of a single part is carried by
 more than one core. A share has at least about `TASK_BYTES`, below which to hand it over costs more than it saves; where
 all threads are busy, `BUSY_BYTES`, which only keeps them from ending at different times.
+
+Loads come before stores: a request waits for the one, and for the other only room.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from time import monotonic
 from typing import Final
 
-from kvstate.machines.messages import Failure, Outcome, Report, Token, Work
+from kvstate.machines.messages import Failure, Kind, Outcome, Report, Token, Work
 from kvstate.runtime import pieces
 from kvstate.runtime.copiers import CopierClosedError, Past, Progress
 from kvstate.runtime.copiers.workers import Workers
-from kvstate.runtime.copy import Integrity, answer, attempt, lines_of
+from kvstate.runtime.copy import Carry, Integrity, answer, attempt, lines_of
 from kvstate.runtime.inbox import Inbox
 from kvstate.runtime.memory import Memory
 
@@ -30,6 +33,8 @@ TASK_BYTES: Final = 1 << 20
 """What a share of a part has at least."""
 BUSY_BYTES: Final = 8 << 20
 """The same, where no thread waits for it."""
+LOADS: Final = (Kind.FETCH, Kind.VERIFY)
+"""What comes before all else that waits."""
 JOIN_SECONDS: Final = 1.0
 """How long a close waits for threads that have nothing to do any more; they need microseconds."""
 
@@ -81,10 +86,12 @@ class ThreadCopier:
         *,
         name: str = "cpu",
         integrity: Integrity = Integrity.BOUNDARY,
+        carry: Carry | None = None,
         on_land: OnLand | None = None,
         on_submit: OnSubmit | None = None,
     ) -> None:
-        """Copies within `memory`, reports to `inbox`; `name` is what `Work.copier` says.
+        """Copies within `memory`, reports to `inbox`; `name` is what `Work.copier` says. With `carry`, that is how a
+        part, or some of its lines, is carried out instead.
 
         `on_submit(work)` is called in the thread that submits, before anything else; `on_land(work, when)` in the
         thread that moves the bytes, right before it does, with seconds of `time.monotonic`. They are for whoever
@@ -97,7 +104,7 @@ class ThreadCopier:
         self._on_submit = on_submit
         self._memory = memory
         self._inbox = inbox
-        self._integrity = integrity
+        self._carry = carry or partial(attempt, memory, integrity=integrity)
         self._threads = threads
         self._lock = threading.Lock()
         self._parts: dict[Token, _Part] = {}
@@ -118,16 +125,20 @@ class ThreadCopier:
             self._parts[work.token] = part
             self._serial = max(self._serial, work.token.serial)
         for start, stop in pairwise(cuts):
-            self._workers.put(_Task(part, start, stop))
+            self._workers.put(_Task(part, start, stop), urgent=work.kind in LOADS)
 
     def _cuts(self, work: Work) -> list[int]:
         """Where a part is divided among threads: lines, the first and the last included. What makes no sense is not."""
         lines = len(work.src)
         least = TASK_BYTES if self._workers.idle() > 1 else BUSY_BYTES
         shares = min(self._threads, lines, lines * self._memory.block_bytes // least)
-        if shares < 2 or not len(work.dst) == len(work.keys) == lines or not pieces.all_there(self._memory, work):
+        if shares < 2 or not self._can_cut(work):
             return [0, lines]
         return [lines * share // shares for share in range(shares + 1)]
+
+    def _can_cut(self, work: Work) -> bool:
+        """Does it make sense, as far as can be seen? What does not is told in one piece."""
+        return len(work.dst) == len(work.keys) == len(work.src) and pieces.all_there(self._memory, work)
 
     def cancel(self, token: Token) -> None:
         """As `Copier.cancel`: what waits is dropped, what runs is asked to stop before its next piece."""
@@ -203,7 +214,7 @@ class ThreadCopier:
         work = lines_of(task.part.work, task.start, task.stop)
         if self._on_land is not None:
             self._on_land(work, start)
-        report = attempt(self._memory, work, integrity=self._integrity, cancelled=task.part.is_cancelled)
+        report = self._carry(work, cancelled=task.part.is_cancelled)
         return [
             failure if failure.line < 0 else failure._replace(line=failure.line + task.start)
             for failure in report.failures

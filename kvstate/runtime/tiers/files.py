@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from kvstate.errors import Code
-from kvstate.runtime.tiers.sealed import MAX_TEXT, UNIT, Buffer, Header, ObjectError, Seal
+from kvstate.runtime.tiers.sealed import MAX_TEXT, UNIT, Buffer, Header, ObjectError, Seal, bytes_in
 
 SAFE: Final = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 """Flags of every file that is opened: no link is followed, and a pipe that somebody put there keeps nobody waiting."""
+SHARE: Final = 256 << 10
+"""Bytes of a large block that are read, or written, and summed at a time."""
 _MANY: Final = 512
 """Pieces that are written in one call; systems take 1024 at most."""
 
@@ -21,7 +23,10 @@ def listed(folder: Path) -> Iterator[Path]:
     """What is in a folder, in the order of the names; nothing where there is none."""
     if folder.is_symlink() or not folder.is_dir():
         return iter(())
-    return iter(sorted(folder.iterdir()))
+    try:
+        return iter(sorted(folder.iterdir()))
+    except FileNotFoundError:  # another process has just removed it
+        return iter(())
 
 
 def locked(path: Path) -> int | None:
@@ -51,13 +56,16 @@ def head(seal: Seal, file: int, stage: str) -> tuple[Header, int]:
 
 def write_all(file: int, pieces: Sequence[Buffer]) -> None:
     """Write these pieces one behind the other. Errors: `OSError`."""
+    written = os.writev(file, pieces[:_MANY])
+    if len(pieces) <= _MANY and written == bytes_in(pieces):
+        return
     views = [memoryview(piece).cast("B") for piece in pieces if memoryview(piece).nbytes]
     while views:
-        written = os.writev(file, views[:_MANY])
         while views and written >= len(views[0]):
             written -= len(views.pop(0))
         if written:
             views[0] = views[0][written:]
+        written = os.writev(file, views[:_MANY]) if views else 0
 
 
 def read_all(file: int, at: int, pieces: Sequence[bytearray | memoryview]) -> None:
@@ -74,7 +82,29 @@ def read_all(file: int, at: int, pieces: Sequence[bytearray | memoryview]) -> No
             views[0] = views[0][read:]
 
 
-def sync_folder(path: Path) -> None:
+def read_summed(
+    file: int, start: bytearray, into: Sequence[bytearray | memoryview], hasher: Callable[[], Any] | None
+) -> tuple[int, str]:
+    """Header and bytes of an open file, in one go; how many came. 0, where they lie in too many pieces for that.
+
+    A large block is read a share at a time, and each summed by `hasher`, if there is one, while it is in the core's
+    cache; the sum in hexadecimal, or an empty text. Errors: `OSError`.
+    """
+    if len(into) >= _MANY:
+        return 0, ""
+    if hasher is None or len(into) > 1 or len(into[0]) <= SHARE:
+        return os.preadv(file, [start, *into], 0), ""
+    whole, made = memoryview(into[0]), hasher()
+    came = os.preadv(file, [start, whole[:SHARE]], 0)
+    made.update(whole[:SHARE])
+    for at in range(SHARE, len(whole), SHARE):
+        share = whole[at : at + SHARE]
+        came += os.preadv(file, [share], len(start) + at)
+        made.update(share)
+    return came, made.hexdigest()
+
+
+def sync_folder(path: Path | str) -> None:
     """Have what was renamed into the folder on the disk. Errors: `OSError`."""
     file = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

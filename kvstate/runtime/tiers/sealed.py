@@ -4,7 +4,7 @@
     4 bytes   length of the header's text, little endian
     8 bytes   xxh3_64 of magic, length and text: is the header itself whole?
     text      JSON: format, spec, fingerprint, namespace, key, length, algorithm, sum
-    zeros     up to a multiple of 512
+    zeros     up to a multiple of 4096
     bytes     of the block
 
 The fingerprint stands for all that must be equal for the bytes to mean the same (model, weights, ranks, layout, dtype,
@@ -18,7 +18,7 @@ bytes from new ones: who can write there can put back, under its own key, what w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from hmac import compare_digest
 from importlib import import_module
@@ -34,8 +34,8 @@ MAGIC: Final = b"KVSTATE\n"
 """What every object begins with."""
 FORMAT: Final = 1
 """Of objects; a reader refuses all others."""
-UNIT: Final = 512
-"""The bytes of the block begin at a multiple of this."""
+UNIT: Final = 4096
+"""The bytes of the block begin at a multiple of this: a page, so that they are copied page by page and not across."""
 FIXED: Final = len(MAGIC) + 4 + 8
 """Bytes in front of the header's text."""
 MAX_TEXT: Final = 64 * 1024
@@ -53,6 +53,14 @@ class Sum(StrEnum):
     XXH3 = "xxh3_128"
     BLAKE3 = "blake3"
     """With a secret only."""
+
+
+DIGITS: Final = {Sum.NONE: 0, Sum.XXH3: 32, Sum.BLAKE3: 64}
+"""Hexadecimal digits of each sum."""
+MANY: Final = 1024
+"""So many beginnings of headers are remembered."""
+END: Final = b'"}'
+"""What a header's text ends with, behind the sum."""
 
 
 class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -74,6 +82,11 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How the bytes were summed."""
     sum: str
     """In hexadecimal; empty where there is none."""
+
+
+def bytes_in(pieces: Sequence[Buffer]) -> int:
+    """How many bytes these pieces have in all."""
+    return sum([memoryview(piece).nbytes for piece in pieces])
 
 
 class ObjectError(KVException):
@@ -100,13 +113,60 @@ class Seal:
         self.algorithm = algorithm if secret is None else Sum.BLAKE3
         """How what is written is summed."""
         self._secret = secret
+        self._frames: dict[tuple[str, int], tuple[bytes, bytes]] = {}
         self._blake3 = None if secret is None else _blake3()
 
     def header(self, namespace: str, key: bytes, pieces: Sequence[Buffer]) -> bytes:
-        """The header of a block whose bytes are these pieces end to end, up to where its bytes begin."""
-        length = sum(memoryview(piece).nbytes for piece in pieces)
-        said = Header(FORMAT, SPEC_VERSION, self.fingerprint, namespace, key.hex(), length, self.algorithm, "")
-        return _packed(msgspec.structs.replace(said, sum=self._sum(said, pieces)))
+        """The header of a block whose bytes are these pieces end to end, up to where its bytes begin.
+
+        Errors: `ObjectError` with INTERNAL for names that are too long for a header.
+        """
+        text = self._text(namespace, key, bytes_in(pieces), pieces)
+        size = len(text)
+        if size > MAX_TEXT:
+            raise ObjectError(Code.INTERNAL, "write", f"a header of {size} bytes is too long; shorten the namespace")
+        return (_starts(size) + _head_sum(size, text) + text).ljust(_begin(size), b"\0")
+
+    def begin_of(self, namespace: str, key: bytes, length: int) -> int:
+        """Where the bytes begin behind the header that we would give a block of so many bytes."""
+        before, between = self._frame(namespace, length)
+        return _begin(len(before) + 2 * len(key) + len(between) + DIGITS[self.algorithm] + len(END))
+
+    @property
+    def hasher(self) -> Callable[[], Any] | None:
+        """What sums bytes by and by, where a sum is of the bytes alone."""
+        return xxhash.xxh3_128 if self.algorithm is Sum.XXH3 else None
+
+    def is_ours(
+        self, start: bytearray, namespace: str, key: bytes, length: int, pieces: Sequence[Buffer], digest: str = ""
+    ) -> bool:
+        """Are header and bytes, `length` of them, just what we would write? `digest` is their sum, if it is known.
+
+        If not, `read` and the checks say why, or that it is good all the same.
+        """
+        text = self._text(namespace, key, length, pieces, digest)
+        return start.startswith(_starts(len(text))) and compare_digest(text, start[FIXED : FIXED + len(text)])
+
+    def _text(self, namespace: str, key: bytes, length: int, pieces: Sequence[Buffer], digest: str = "") -> bytes:
+        """The text of a header, put together: to encode and to parse it takes as long as a small read."""
+        before, between = self._frame(namespace, length)
+        named = before + key.hex().encode() + between
+        if self.algorithm is Sum.NONE:
+            return named + END
+        return named + (digest or self._digest(named + END, pieces, self.algorithm)).encode() + END
+
+    def _frame(self, namespace: str, length: int) -> tuple[bytes, bytes]:
+        """What stands before the key, and between key and sum."""
+        frame = self._frames.get((namespace, length))
+        if frame is None:
+            if len(self._frames) >= MANY:
+                self._frames.clear()
+            said = Header(FORMAT, SPEC_VERSION, self.fingerprint, namespace, "", length, self.algorithm, "")
+            between = b'","length":%d,"algorithm":"%s","sum":"' % (length, self.algorithm.encode())
+            text = _encode(said)
+            assert text.endswith(between + END), f"{text!r} is not put together as expected"
+            frame = self._frames[namespace, length] = text[: -len(between + END)], between
+        return frame
 
     def read(self, start: Buffer, stage: str) -> tuple[Header, int]:
         """The header at the start of an object, and where its bytes begin.
@@ -150,18 +210,21 @@ class Seal:
             return
         if said.algorithm is Sum.NONE:
             raise ObjectError(Code.CRC_MISMATCH, stage, "it was stored without a sum, and sums are asked for")
-        found = self._sum(said, pieces)
+        found = self._digest(_encode(msgspec.structs.replace(said, sum="")), pieces, said.algorithm)
         if not compare_digest(found, said.sum):
             raise ObjectError(Code.CRC_MISMATCH, stage, f"its bytes sum to {found}, it says {said.sum}")
 
-    def _sum(self, said: Header, pieces: Sequence[Buffer]) -> str:
-        if said.algorithm is Sum.NONE:
+    def _digest(self, text: bytes, pieces: Sequence[Buffer], algorithm: Sum) -> str:
+        """The sum of these pieces; with a secret, of the header's text, its sum left empty, and the pieces."""
+        if algorithm is Sum.NONE:
             return ""
+        if algorithm is Sum.XXH3 and len(pieces) == 1:
+            return xxhash.xxh3_128_hexdigest(pieces[0])
         made: Any = xxhash.xxh3_128()
-        if said.algorithm is Sum.BLAKE3:
+        if algorithm is Sum.BLAKE3:
             assert self._blake3 is not None, "without a secret nothing is summed with one"
             made = self._blake3(key=self._secret)
-            made.update(_encode(msgspec.structs.replace(said, sum="")))
+            made.update(text)
         for piece in pieces:
             made.update(piece)
         digest: str = made.hexdigest()
@@ -184,18 +247,15 @@ def _begin(size: int) -> int:
     return -(-(FIXED + size) // UNIT) * UNIT
 
 
+def _starts(size: int) -> bytes:
+    """What stands before the sum of the header."""
+    return MAGIC + size.to_bytes(4, "little")
+
+
 def _head_sum(size: int, text: Buffer) -> bytes:
-    made = xxhash.xxh3_64(MAGIC + size.to_bytes(4, "little"))
+    made = xxhash.xxh3_64(_starts(size))
     made.update(text)
     return made.digest()
-
-
-def _packed(said: Header) -> bytes:
-    text = _encode(said)
-    if len(text) > MAX_TEXT:
-        raise ObjectError(Code.INTERNAL, "write", f"a header of {len(text)} bytes is too long; shorten the namespace")
-    head = MAGIC + len(text).to_bytes(4, "little") + _head_sum(len(text), text) + text
-    return head.ljust(_begin(len(text)), b"\0")
 
 
 def _parsed(text: memoryview, stage: str) -> Header:

@@ -19,6 +19,8 @@ PART: Final = re.compile(r"[0-9]+\.part")
 """Names of what a writer has begun."""
 UNBORN: Final = ".new-"
 """What the name of a writer begins with as long as it holds no lock."""
+SWEPT: Final = "swept"
+"""The folder for objects that were taken away together."""
 NameOf = Callable[[str, bytes], str]
 """The name of a key's file, by namespace and key."""
 
@@ -38,11 +40,42 @@ class Start(NamedTuple):
     found: tuple[Found, ...]
     """What can be served, the oldest first."""
     removed: int
-    """Files that dead writers had begun and not committed."""
+    """Files that dead writers had begun and not committed, or swept away and not removed."""
     refused: tuple[str, ...]
     """Files of our fingerprint that can't be served, a sentence each; they are left alone until their key comes."""
-    unknown: tuple[str, ...]
+    strange: tuple[str, ...]
     """Paths of what is none of ours; left alone."""
+
+
+def names_in(objects: Path) -> list[str]:
+    """The names of all files there that may be objects, shelf by shelf."""
+    return [
+        path.name
+        for shelf in listed(objects)
+        for path in listed(shelf)
+        if NAME.fullmatch(path.name) and path.name.startswith(shelf.name)
+    ]
+
+
+def bury_swept(swept: Path) -> int:
+    """Remove the objects that were swept away, by whomever: nobody may find them any more. How many that were.
+
+    What is none of ours stays, with the folders around it. Errors: `OSError`.
+    """
+    removed = 0
+    for objects in listed(swept):
+        if not NAME.fullmatch(objects.name):
+            continue
+        for shelf in listed(objects):
+            for path in listed(shelf):
+                if NAME.fullmatch(path.name) and not path.is_dir():
+                    path.unlink(missing_ok=True)
+                    removed += 1
+            with suppress(OSError):
+                shelf.rmdir()
+        with suppress(OSError):
+            objects.rmdir()
+    return removed
 
 
 class Survey:
@@ -57,6 +90,7 @@ class Survey:
     def start(self, mine: Path) -> Start:
         """Remove what dead writers left, and say what there is. `mine` is the writer that asks."""
         removed = sum(self._bury(writer) for writer in listed(self._path / "writers") if writer != mine)
+        removed += bury_swept(self._path / SWEPT)
         refused: list[str] = []
         found: list[tuple[int, Found]] = []
         for shelf in listed(self._objects):
@@ -68,7 +102,7 @@ class Survey:
                     found.append(self._look(path))
                 except (ObjectError, OSError) as error:
                     refused.append(f"{path}: {error.error.message if isinstance(error, ObjectError) else error}")
-        self._unknown += [str(path) for path in listed(self._path) if path.name not in ("objects", "writers")]
+        self._unknown += [str(path) for path in listed(self._path) if path.name not in ("objects", "writers", SWEPT)]
         return Start(tuple(one for _, one in sorted(found)), removed, tuple(refused), tuple(self._unknown))
 
     def _look(self, path: Path) -> tuple[int, Found]:

@@ -1,0 +1,145 @@
+"""Blocks to disk and back against a plain write and read of the same bytes, with the same sync.
+
+What they are held against is what somebody would write who keeps files and no promises: one file a block, opened,
+written, synced if that is asked for, closed; and opened, read into the block's memory, closed. No header, no sum, no
+name that is a hash, no rename. Both go through one thread, part by part in turns, over the same blocks, into fresh
+files on the same disk; what is read was written a moment before, and so comes out of the system's memory.
+
+A put is STORE and PERSIST of parts of 4 MiB or more, a get is FETCH of them, by the disk alone: the ledger's share is
+measured elsewhere. Of each turn the best part counts, of the one and of the other: where others use the machine, or its
+disk, most parts are held up by them.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from time import perf_counter_ns
+
+import numpy as np
+
+from bench.measure import Line, Size, spread
+from kvstate.machines.messages import Kind, Outcome, Token, Work
+from kvstate.runtime.memory import Memory, Pool
+from kvstate.runtime.tiers.disk import Disk
+from kvstate.runtime.tiers.folder import Folder
+from kvstate.runtime.tiers.sealed import Seal, Sum
+from kvstate.runtime.tiers.settings import Sync
+
+BLOCKS = (256 << 10, 2 << 20)
+"""Bytes of a block."""
+PART_BYTES = 4 << 20
+"""Bytes of a part; of large blocks it has `LEAST` all the same."""
+LEAST = 4
+"""Blocks of a part."""
+TARGETS = {Sum.NONE: (0.85, 0.85), Sum.XXH3: (0.75, 0.6)}
+"""Put and get, at least so many times as fast as plain."""
+FILE = "KVSTATE_BENCH_DISK"
+"""The variable with the folder that is measured in; without it, one for temporary files."""
+
+
+def total_bytes(size: Size) -> int:
+    """Of the blocks of a turn."""
+    return {"full": 64 << 20, "quick": 32 << 20}.get(size.name, 4 << 20)
+
+
+class Case:
+    """One size of block, one sum, one sync: a disk, and a folder for plain files beside it."""
+
+    def __init__(self, path: Path, count: int, block_bytes: int, sum_: Sum, sync: Sync) -> None:
+        self.path, self.count, self.sync = path, count, sync
+        self.memory = Memory([Pool("device", 0, count, block_bytes)])
+        self.memory.pools[0].array[:] = np.random.default_rng(1).integers(0, 256, (count, block_bytes), np.uint8)
+        self.disk = Disk(Folder(path / "kv", Seal("bench", algorithm=sum_), sync=sync), self.memory, count, count)
+        self.serial = 0
+
+    def carry(self, kinds: Sequence[Kind], blocks: range, turn: int) -> int:
+        """These blocks, as a part of each kind; nanoseconds."""
+        near, far = tuple(blocks), tuple(block + self.count for block in blocks)
+        keys = tuple(b"%8d %8d" % (turn, block) for block in near)
+        work = []
+        for kind in kinds:
+            self.serial += 1
+            src, dst = {Kind.STORE: (near, far), Kind.PERSIST: (far, ()), Kind.FETCH: (far, near)}[kind]
+            work.append(Work(Token(1, self.serial), kind.value, 0, "disk", 1, src, dst, keys, 0, ("bench",)))
+        begin = perf_counter_ns()
+        outcomes = {self.disk.carry(part).outcome for part in work}
+        took = perf_counter_ns() - begin
+        assert outcomes == {Outcome.DONE}, outcomes
+        return took
+
+    def plain_put(self, blocks: range) -> int:
+        """The same bytes, a file a block; nanoseconds."""
+        folder, array, synced = str(self.path / "plain"), self.memory.pools[0].array, self.sync is not Sync.NONE
+        begin = perf_counter_ns()
+        for block in blocks:
+            file = os.open(f"{folder}/{block}", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            os.write(file, array[block].data)
+            if synced:
+                os.fdatasync(file)
+            os.close(file)
+        return perf_counter_ns() - begin
+
+    def plain_get(self, blocks: range) -> int:
+        """And back into the same memory; nanoseconds."""
+        folder, array = str(self.path / "plain"), self.memory.pools[0].array
+        begin = perf_counter_ns()
+        for block in blocks:
+            file = os.open(f"{folder}/{block}", os.O_RDONLY)
+            os.readv(file, [array[block].data])
+            os.close(file)
+        return perf_counter_ns() - begin
+
+    def turn(self, number: int) -> tuple[float, float, float, float]:
+        """How many times as fast put and get are, and how fast in bytes a nanosecond.
+
+        Part by part the one and the other come first by turns: a disk that others use is now fast and now slow.
+        """
+        for block in range(self.count):  # what the last turn stored is gone before this one is timed
+            self.disk.empty(block + self.count)
+        shutil.rmtree(self.path / "plain", ignore_errors=True)
+        (self.path / "plain").mkdir()
+        step = max(LEAST, PART_BYTES // self.memory.block_bytes)
+        parts = [range(start, min(start + step, self.count)) for start in range(0, self.count, step)]
+        put = self.both(parts, lambda part: self.carry([Kind.STORE, Kind.PERSIST], part, number), self.plain_put)
+        get = self.both(parts, lambda part: self.carry([Kind.FETCH], part, number), self.plain_get)
+        bytes_ = len(parts[0]) * self.memory.block_bytes
+        return put[1] / put[0], get[1] / get[0], bytes_ / put[0], bytes_ / get[0]
+
+    def both(
+        self, parts: Sequence[range], ours: Callable[[range], int], plain: Callable[[range], int]
+    ) -> tuple[int, int]:
+        """Nanoseconds of the best part of the one and of the other."""
+        took: tuple[list[int], list[int]] = ([], [])
+        for number, part in enumerate(parts):
+            for which in (0, 1) if number % 2 else (1, 0):
+                took[which].append((ours, plain)[which](part))
+        return min(took[0]), min(took[1])
+
+
+def case(size: Size, folder: Path, block_bytes: int, sum_: Sum, sync: Sync) -> list[Line]:
+    """A line for put and one for get."""
+    one = Case(folder, max(2 * LEAST, total_bytes(size) // block_bytes), block_bytes, sum_, sync)
+    turns = [one.turn(number) for number in range(size.turns + 1)][1:]
+    one.disk.close(10.0)
+    puts, gets, put_speed, get_speed = zip(*turns, strict=True)
+    targets = TARGETS[sum_]
+    name = f"disk: {{}} of blocks of {block_bytes >> 10} KiB / plain files (integrity={sum_}, sync={sync})"
+    return [
+        Line(name.format("put"), "x", spread(puts), "at least", targets[0], f"best {max(put_speed):.2f} GB/s"),
+        Line(name.format("warm get"), "x", spread(gets), "at least", targets[1], f"best {max(get_speed):.2f} GB/s"),
+    ]
+
+
+def lines(size: Size) -> list[Line]:
+    """Sizes, sums and syncs."""
+    result: list[Line] = []
+    for block_bytes in BLOCKS:
+        for sum_ in (Sum.NONE, Sum.XXH3):
+            for sync in (Sync.NONE, Sync.DATA):
+                with tempfile.TemporaryDirectory(dir=os.environ.get(FILE)) as folder:
+                    result += case(size, Path(folder), block_bytes, sum_, sync)
+    return result
