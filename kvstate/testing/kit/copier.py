@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
-from kvstate.testing.adapter import Copier, Refused, Scope
+from kvstate.testing.adapter import Copier, Refused, Report, Scope
 from kvstate.testing.kit.laws import AdapterError, Found
 from kvstate.testing.kit.memory import CHECK, LOAD, STORE, Flight, Line, Memory, Place
 
@@ -29,6 +29,8 @@ class Yard(Copier):
         self.untold: dict[Hashable, None] = {}
         self.ended: set[Hashable] = set()
         self.found: list[Found] = []
+        self.waiter: Callable[[Hashable], list[Report]] = lambda _: []
+        """Ends the copies of a tag; whoever moves the bytes puts it here."""
 
     # -- what the engine calls -----------------------------------------------------------------------------------------
 
@@ -46,6 +48,9 @@ class Yard(Copier):
 
     def cancel(self, tag: Hashable) -> None:
         self.asked.append(tag)
+
+    def wait(self, tag: Hashable) -> Sequence[Report]:
+        return self.waiter(tag)
 
     def began(self, work: Hashable) -> None:
         if work in self.untold or work in self.ended:

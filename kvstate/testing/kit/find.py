@@ -30,7 +30,11 @@ def find_adapter(name: str) -> type[Adapter]:
         raise AdapterError(f"{module_name} can't be imported: {type(error).__name__}: {error}") from error
     found: object = module
     for part in attribute.split("."):
-        if not hasattr(found, part):
+        try:
+            there = hasattr(found, part)
+        except ImportError as error:  # a module that gets its names when they are asked for
+            raise AdapterError(str(error)) from None
+        if not there:
             near = difflib.get_close_matches(part, dir(found), n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise AdapterError(f"there is no {part} in {module_name}{hint}")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from kvstate.testing.adapter import BROKEN, CANCELLED, DENIED, DONE, FAILED, TIMEOUT, Report
-from kvstate.testing.kit.copier import HOST
+from collections.abc import Callable, Hashable
+
+from kvstate.testing.adapter import BROKEN, CANCELLED, DENIED, DONE, FAILED, TIMEOUT, Adapter, Report, Scope
+from kvstate.testing.kit.copier import HOST, Yard
 from kvstate.testing.kit.memory import NOTHING, ROTTEN, STORE, Flight, Place
+from kvstate.testing.kit.oracle import Stats
 from kvstate.testing.kit.scheduler import REMEMBERED, Scheduling, pick
 
 TICKS = (0.3, 1.0, 2.5, 10.0)
@@ -16,6 +19,29 @@ class Hardware(Scheduling):
 
     past: tuple[Report, ...] = ()
     """Reports that were delivered, the last few."""
+
+    def __init__(self, build: Callable[[Scope, Yard], Adapter], scope: Scope, stats: Stats | None = None) -> None:
+        super().__init__(build, scope, stats)
+        self.yard.waiter = self._wait_for
+
+    def _wait_for(self, tag: Hashable) -> list[Report]:
+        """The engine blocks until the copies of the tag are over, some of which it may have submitted just now."""
+        submitted = self.yard.submitted
+        self.yard.submitted = [flight for flight in submitted if flight.tag != tag]
+        for flight in submitted:
+            if flight.tag == tag:
+                self._sent(flight)
+        reports: list[Report] = []
+        for flight in [flight for flight in self.memory.flights if flight.tag == tag]:
+            self.tell(f"the engine waits for copy {flight.serial}")
+            if not flight.landed:
+                for step in sorted(step for step in self.memory.steps if step <= flight.after):
+                    self._run_kernels(step)
+                self.touch_down(flight)
+            self.memory.end(flight)
+            reports.append(Report(tag, *self._honest(flight)))
+        self.past = (*self.past, *reports)[-REMEMBERED:]
+        return reports
 
     def land(self, which: int) -> bool:
         """Bytes move, and nobody hears of it yet."""

@@ -98,6 +98,8 @@ class Memory:
     """Copies that are not over, in the order in which they were submitted."""
     steps: dict[int, list[Write]] = field(default_factory=dict)
     """Compute steps under way, by number."""
+    ran: set[int] = field(default_factory=set)
+    """Those of them whose kernels have ended, and the engine has not been told."""
 
     def at(self, place: Place) -> str:
         """What is in the place."""
@@ -135,7 +137,7 @@ class Memory:
 
     def may_land(self, flight: Flight) -> bool:
         """Has it not landed, and is the step over that it waits for?"""
-        return not flight.landed and not any(step <= flight.after for step in self.steps)
+        return not flight.landed and not any(step <= flight.after for step in self.steps if step not in self.ran)
 
     def land(self, flight: Flight, *, whole: bool = True) -> None:
         """The bytes move; half of them if it is to fail."""
@@ -154,14 +156,21 @@ class Memory:
         if flight in self.flights:
             self.flights.remove(flight)
 
-    def retire(self, step: int) -> list[Place]:
+    def run(self, step: int) -> list[Place]:
         """The kernels of a step write; returns the places that a copy was sent to for somebody new meanwhile."""
         struck: list[Place] = []
-        for place, tenant, key in self.steps.pop(step):
+        writes, self.steps[step] = self.steps[step], []
+        self.ran.add(step)
+        for place, tenant, key in writes:
             self.contents[place] = key
             if self.tenant(place) != tenant and self.filled.get(place) == self.tenant(place):
                 struck.append(place)
         return struck
+
+    def retire(self, step: int) -> None:
+        """A step that has run is over."""
+        del self.steps[step]
+        self.ran.discard(step)
 
 
 def shown(places: Iterable[Place]) -> str:

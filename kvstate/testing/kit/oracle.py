@@ -35,6 +35,11 @@ class Request:
     step: int = 0
     """The newest step that it is out on."""
 
+    @property
+    def lacks(self) -> bool:
+        """Can it be computed, and is there something to compute?"""
+        return not self.view.waiting and not all(self.view.ready)
+
     def rows(self) -> Iterator[tuple[int, Place, str, bool]]:
         """Place in the prompt, block, key, ready."""
         for at, (block, key, ready) in enumerate(zip(self.view.blocks, self.keys, self.view.ready, strict=False)):
@@ -95,7 +100,7 @@ class Oracle:
         """Call the engine. Whatever it raises is a finding: no input of the kit's is a mistake of the caller's."""
         try:
             return getattr(self.engine, name)(*args)
-        except AdapterError:
+        except (AdapterError, Found):
             raise
         except NotImplementedError as error:
             raise AdapterError(f"{type(self.engine).__name__}.{name} is not written yet") from error

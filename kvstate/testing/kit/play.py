@@ -104,9 +104,13 @@ class Play(Hardware):
                 raise Found("L7.wait", f"{request.name} waits for a load, and every copy has been answered")
 
     def answer_all(self) -> None:
-        """Everything lands and is reported, the oldest first."""
+        """Every step ends, everything lands and is reported, the oldest first."""
         for _ in range(ROUNDS):
+            while self.memory.steps:
+                self._retire()
             for flight in [flight for flight in self.memory.flights if not flight.lost]:
+                while self.memory.steps and not flight.landed and not self.memory.may_land(flight):
+                    self._retire()
                 if not flight.over:
                     self._finish_copy(flight)
         for flight in self.memory.flights:

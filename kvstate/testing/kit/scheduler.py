@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-from kvstate.testing.kit.laws import Found
+from kvstate.testing.kit.laws import AdapterError, Found
 from kvstate.testing.kit.memory import Write
 from kvstate.testing.kit.oracle import Oracle, Request
 
@@ -30,6 +30,8 @@ class Scheduling(Oracle):
     """How many requests have come; each gets a name of its own."""
     step = 0
     """The number of the newest step."""
+    computing = False
+    """A step is sent down that the engine asked for by itself."""
     ended: tuple[str, ...] = ()
     """Requests that have ended, the last few."""
 
@@ -70,7 +72,26 @@ class Scheduling(Oracle):
                 self.parked[name] = keys
             self.settle()
         self.admitting = False
+        self._at_once()
         return True
+
+    def settle(self) -> None:
+        """As before; and an engine that computes at once does so."""
+        super().settle()
+        if not self.admitting:
+            self._at_once()
+
+    def _at_once(self) -> None:
+        """Compute whoever can be computed and lacks something, if the engine does that by itself."""
+        while self.engine.eager and not self.computing:
+            request = next((request for request in self.requests.values() if request.lacks), None)
+            if request is None:
+                return
+            self.computing = True
+            self._dispatch(request)
+            self.computing = False
+            if request.lacks and self.requests.get(request.name) is request:
+                raise AdapterError(f"compute() was called for {request.name}, and its view still lacks something")
 
     @staticmethod
     def _table(request: Request) -> str:
@@ -120,10 +141,14 @@ class Scheduling(Oracle):
     def _retire(self) -> None:
         step = min(self.memory.steps)
         self.tell(f"step {step} retires")
-        for place in self.memory.retire(step):
-            raise Found("L3.no_reuse", f"step {step} writes {place}, to which a copy was sent for somebody else")
+        self._run_kernels(step)
+        self.memory.retire(step)
         self.call("retired", step)
         self.settle()
+
+    def _run_kernels(self, step: int) -> None:
+        for place in self.memory.run(step):
+            raise Found("L3.no_reuse", f"step {step} writes {place}, to which a copy was sent for somebody else")
 
     def offload(self, which: int) -> bool:
         """What a request has computed is to be stored."""
