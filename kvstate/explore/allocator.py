@@ -22,7 +22,8 @@ from kvstate.machines.tables.transfer import State as X
 from kvstate.machines.verdicts import Given
 
 if TYPE_CHECKING:
-    from kvstate.explore.world import Flight, Run, World
+    from kvstate.explore.matter import Flight, Run
+    from kvstate.explore.world import World
 
 
 @dataclass(slots=True)

@@ -21,7 +21,8 @@ from itertools import chain
 from typing import Any
 
 from kvstate.errors import KVError
-from kvstate.explore.world import Flight, World
+from kvstate.explore.matter import Flight
+from kvstate.explore.world import BUDGET, World
 from kvstate.machines.books import Books
 from kvstate.machines.canonical import _Form
 from kvstate.machines.messages import BlockRef
@@ -87,6 +88,7 @@ class _Renamed(_Form):
             yield from (block for block, _, _ in step.writes)
         for run in self.world.runs:
             yield from (ref.block for ref in run.refs if ref is not None)
+        yield from (there.block for there in self.world.objects.kept.values() if there.block >= 0)
         yield from range(books.engine.count)
 
     def all(self) -> tuple[Any, ...]:
@@ -168,13 +170,20 @@ class _Renamed(_Form):
             loads,
             len(world.jobs),
             bad,
-            (world.resets, world.corrupt, world.cancels, world.drains, world.deaths),
+            tuple(getattr(world, name) for name in BUDGET),
             world.allocator.form(self.new),
+            self._objects(),
         )
+
+    def _objects(self) -> tuple[Any, ...]:
+        objects, flights = self.world.objects, self.world.flights
+        if not objects.blocks:
+            return ()
+        return objects.form(self.new, self.serials, [flights[serial].work for serial in sorted(flights)])
 
     def _flight(self, flight: Flight) -> tuple[Any, ...]:
         work = flight.work
-        known = (flight.landed, flight.asked, flight.silent, self._step(work.after_step))
+        known = (flight.landed, flight.asked, flight.silent, flight.found, self._step(work.after_step))
         return known, work.kind, work.rank, work.keys, self._tenants(flight.tenants)
 
     def _tenants(self, tenants: Iterable[tuple[Any, ...]]) -> tuple[Any, ...]:

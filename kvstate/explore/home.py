@@ -7,8 +7,8 @@ retire and the copier is fenced, and nothing may be left: no record, no owner, n
 
 from __future__ import annotations
 
+from kvstate.explore.matter import LawBroken
 from kvstate.explore.moves import System
-from kvstate.explore.world import LawBroken
 from kvstate.machines.messages import Outcome, Report, Token
 from kvstate.machines.tables.block import State as B
 from kvstate.machines.tables.foreign import State as F

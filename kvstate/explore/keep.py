@@ -15,13 +15,15 @@ from kvstate.machines.ledger import Ledger
 
 WIRED = (
     "batches block_state columns config engine generation jobs keys loads parts parts_state pool_of pools tables "
-    "total".split()
+    "total uids".split()
 )
 """The fields of the books that are never replaced: what they hold is saved piece by piece, or never changes."""
 ROSTER = ("items", "free", "uids", "used")
 """What is saved of each roster."""
 KEYBOOK = ("spaces", "spaces_of", "keys", "marks", "blocks", "block_key", "writers", "uids", "free", "used")
 """What is saved of the book of keys."""
+SHARED = ("items", "uids")
+"""Lists and arrays of which others of the ledger hold the very same, so that these stay the same objects, too."""
 POOL = ("free", "evictable", "counts")
 """What is saved of each pool."""
 
@@ -53,6 +55,9 @@ class Keeper:
         for column, content in zip(self.columns, columns, strict=True):
             column[:] = array(column.typecode, content)
         for (owner, name), value in zip(self.pieces, values, strict=True):
-            setattr(owner, name, value)
+            if name in SHARED:
+                getattr(owner, name)[:] = value
+            else:
+                setattr(owner, name, value)
         self.ledger.fatal = None
         return world

@@ -12,10 +12,11 @@ from typing import Any
 from kvstate.explore import requests
 from kvstate.explore.form import Former
 from kvstate.explore.keep import Keeper
+from kvstate.explore.matter import EMPTY, JUNK, Flight, LawBroken, Run
 from kvstate.explore.requests import OPERATIONS, Scene
 from kvstate.explore.scopes import Request, Scope
 from kvstate.explore.stage import Rules, begun
-from kvstate.explore.world import EMPTY, JUNK, Flight, LawBroken, Run, World
+from kvstate.explore.world import World
 from kvstate.machines.audit import audit
 from kvstate.machines.keybook import NONE
 from kvstate.machines.ledger import Ledger
@@ -42,6 +43,7 @@ class System:
         self.ledger, self.world, self.names, self.opening = begun(scope, rules)
         self.keeper = Keeper(self.ledger)
         self.former = Former(self.ledger.books)
+        self.fresh = self.save() if scope.restarts else b""
         self.said: Callable[[list[str]], None] | None = None
 
     def save(self) -> bytes:
@@ -69,7 +71,7 @@ class System:
                     yield ("open", number)
                 continue
             yield from (("end", number, verb) for verb in request.ends)
-            if not run.load:
+            if not run.load and run.at < len(request.program):
                 yield ("go", number)
             yield from self._thefts(number, request, run)
 
@@ -110,6 +112,8 @@ class System:
             yield ("drain",)
         if world.deaths:
             yield from (("lose", rank) for rank in range(world.ranks))
+        if world.restarts:
+            yield ("restart",)
         if world.corrupt:
             yield from (("corrupt", key) for key in sorted(self._stored()))
         if world.cancels:
@@ -174,6 +178,8 @@ class System:
             flight.silent = True
         else:
             self.world.end(serial)
+            if report.outcome != Outcome.DONE and flight.work.kind == Kind.PERSIST:
+                self.world.objects.undo(flight.work)  # who says that it failed leaves nothing
         self.ledger.report(report)
         if report.outcome == Outcome.BROKEN and self.world.allocator.overtaken(self.world, flight):
             self.world.allocator.wrong += self.world.allocator.condemned(self.ledger.books, flight)
@@ -213,6 +219,7 @@ class System:
 
     def _reset(self) -> list[str]:
         self.world.resets -= 1
+        self.world.objects.expire(self.ledger.books.serial)
         self.ledger.reset()
         return ["reset"]
 
@@ -234,6 +241,13 @@ class System:
             if run.lease and run.lease not in self.ledger.books.leases:
                 run.over()
         return [f"lose {rank}"]
+
+    def _restart(self) -> list[str]:
+        """The process is killed, and another takes in what it finds."""
+        self.keeper.restore(self.fresh)
+        self.world.restart()
+        self.ledger.recover(len(self.ledger.books.pools) - 1, self.world.objects.found())
+        return ["restart", "recover"]
 
     def _corrupt(self, key: str) -> list[str]:
         self.world.corrupt -= 1

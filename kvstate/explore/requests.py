@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 from kvstate.explore.allocator import own
 from kvstate.explore.groups import group_of, lists, passed
+from kvstate.explore.matter import LawBroken, LoadOut, Run, StepOut
 from kvstate.explore.scopes import Request
-from kvstate.explore.world import LawBroken, LoadOut, Run, StepOut, World, places
+from kvstate.explore.world import World, places
 from kvstate.machines.ledger import Ledger
 from kvstate.machines.messages import BlockRef
 from kvstate.machines.verdicts import Closed, Grant, Hit, Started, Stored
@@ -200,6 +201,27 @@ def store(scene: Scene, request: Request, run: Run) -> Lines:
     return [f"offload {request.name} {said} deadline={DEADLINE:g}"]
 
 
+def demote(scene: Scene, request: Request, run: Run) -> Lines:
+    """Store what a lookup finds in the host pool on the tier below it, and give the hit back."""
+    ledger, books, keys = scene.ledger, scene.ledger.books, [key.encode() for key in request.keys]
+    hit = ledger.lookup(run.lease, keys)
+    lines = [" ".join(("lookup", request.name, *request.keys))]
+    if not isinstance(hit, Hit) or hit.pending:
+        return lines
+    run.at += 1
+    if not hit:
+        return lines
+    last = len(books.pools) - 1
+    refs = [hit.blocks[line] for line in hit.below if books.pool_of[hit.blocks[line].block] < last]
+    if refs:
+        stored = ledger.offload(run.lease, refs, pool=last, deadline=books.now + DEADLINE)
+        if isinstance(stored, Stored):
+            scene.world.jobs.append(stored.job)
+        lines.append(f"offload {request.name} {_named(scene, refs)} to={books.pools[last].config.name} deadline=2")
+    ledger.unpin(hit)
+    return [*lines, f"unpin {request.name}"]
+
+
 def finish(scene: Scene, request: Request, run: Run) -> Lines:
     """The request is done."""
     return close(scene, request, run, "finish")
@@ -214,6 +236,7 @@ OPERATIONS: dict[str, Operation] = {
     "step": step,
     "seal": seal,
     "store": store,
+    "demote": demote,
     "finish": finish,
 }
 """By the word that stands in a program."""

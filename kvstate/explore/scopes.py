@@ -16,7 +16,7 @@ class Request(NamedTuple):
     name: str
     keys: tuple[str, ...]
     program: tuple[str, ...]
-    """Of lookup, allocate, take, load, compute, step, seal, store, finish; see `requests`."""
+    """Of lookup, allocate, take, load, compute, step, seal, store, demote, finish; see `requests`."""
     lives: int = 1
     """How many leases it may have in all."""
     ends: tuple[str, ...] = ()
@@ -47,6 +47,8 @@ class Scope(NamedTuple):
     """1 if the ledger may be drained; nothing new begins after that."""
     deaths: int = 0
     """How often the process of a rank may be lost, with all that it holds."""
+    restarts: int = 0
+    """How often the process may be killed and begin again with what outlived it. Nothing is `given` then."""
     fences: bool = True
     """May the copier be fenced in the middle of things? It is at the end, in any case."""
     depth: int | None = None
@@ -201,6 +203,40 @@ QUICK: Final = (
         resets=1,
         cancels=1,
         drains=1,
+    ),
+    Scope(
+        "tiers",
+        "three tiers: a demotion from the host to the disk, a load out of either, two lives, a reset",
+        "ledger device=b0 host=h0 disk=d0 keeps=disk part=1 batch=1 attempts=1",
+        (
+            Request("r1", ("K1",), ("demote",)),
+            Request("r2", ("K1",), ("lookup", "allocate", "load", "finish"), lives=2),
+        ),
+        given="K1",
+        fails=("broken",),
+        resets=1,
+        fences=False,
+    ),
+    Scope(
+        "recover",
+        "a job into a durable pool, called off or reset; a process that is killed, and a load of what it left",
+        "ledger device=b0 disk=d0 keeps=disk part=1 batch=1 attempts=1",
+        (
+            Request("r1", ("K1",), STORE, lives=2),
+            Request("r2", ("K1",), ("lookup", "allocate", "load")),
+        ),
+        resets=1,
+        restarts=1,
+        fences=False,
+    ),
+    Scope(
+        "twice",
+        "two stores of one key into a durable pool, the first called off while it is made durable",
+        "ledger device=b0 disk=d0,d1 keeps=disk part=1 batch=1 attempts=1",
+        (Request("r1", ("K1",), ("lookup", "allocate", "compute", "store", "finish"), lives=2),),
+        fails=("failed", "cancelled"),
+        cancels=1,
+        fences=False,
     ),
 )
 """Searched until nothing new is found, each."""

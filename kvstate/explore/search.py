@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kvstate.explore.home import comes_home, late_reports
+from kvstate.explore.matter import LawBroken
 from kvstate.explore.moves import WORLD, Move, System
 from kvstate.explore.scopes import Scope
 from kvstate.explore.stage import Rules
-from kvstate.explore.world import LawBroken
 
 Progress = Callable[[int, int, int], None]
 """Told now and then how many states are known, how many of them are still to be looked at, and how deep it is."""

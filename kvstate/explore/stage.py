@@ -16,7 +16,7 @@ from kvstate.machines.config import LedgerConfig
 from kvstate.machines.ledger import ACTS, COUPLINGS, Ledger
 from kvstate.machines.policy import LRU
 from kvstate.machines.tables import TABLES
-from kvstate.testing import engine, mishaps, requests, show, world  # noqa: F401  they register the commands
+from kvstate.testing import engine, kept, mishaps, requests, show, world  # noqa: F401  they register the commands
 from kvstate.testing.commands import perform
 from kvstate.testing.names import Names
 from kvstate.testing.physics import Physics
@@ -69,6 +69,7 @@ def begun(scope: Scope, rules: Rules) -> tuple[Ledger, World, tuple[str, ...], l
         port.fired[:] = [0] * len(port.fired)
     foreign = ledger.books.engine.count
     around = begin(scope, ledger.books.total, ledger.config.groups, ledger.config.ranks, foreign)
+    around.objects.blocks = play.physics.objects.blocks
     for (rank, block), content in play.physics.contents.items():
         cell = around.cells(block)[rank]
         around.contents[cell] = content.key if content.by else around.contents[cell]

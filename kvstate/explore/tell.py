@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kvstate.explore.home import comes_home
+from kvstate.explore.matter import LawBroken
 from kvstate.explore.moves import System
 from kvstate.explore.scopes import Scope
 from kvstate.explore.search import Counterexample
 from kvstate.explore.stage import RuledStage, Rules, opening
-from kvstate.explore.world import LawBroken
 from kvstate.testing.commands import perform
 from kvstate.testing.names import Mistake
 from kvstate.testing.scenario import LINE

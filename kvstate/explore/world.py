@@ -4,8 +4,9 @@ As in `kvstate.testing.physics`, bytes are symbols (the name of a key), a copy *
 another time, and a block has a new *tenant* whenever it is handed to somebody. It is told apart from the ledger's own
 generations on purpose. Here a block is empty when it is handed out, so nobody profits from what was there before.
 
-What is left out: holds, namespaces, what becomes of durable objects, and workers that report a
-success before the bytes are there. A check (`verify`) lands when it is reported: it moves no bytes.
+What is left out: holds, namespaces, and workers that report a success before the bytes are there. What becomes of
+objects is known of pools that keep them (`keeps=`, see `objects`), and else left out, too. A check (`verify`) lands
+when it is reported: it moves no bytes.
 """
 
 from __future__ import annotations
@@ -16,82 +17,20 @@ from dataclasses import dataclass, field
 from kvstate.errors import Code
 from kvstate.explore.allocator import Allocator
 from kvstate.explore.groups import believed
+from kvstate.explore.matter import EMPTY, JUNK, Flight, LawBroken, LoadOut, Run, StepOut
+from kvstate.explore.objects import Objects
 from kvstate.explore.scopes import Request, Scope
 from kvstate.machines.audit import NAMING
 from kvstate.machines.books import Books
 from kvstate.machines.config import GroupConfig
 from kvstate.machines.keybook import NONE
 from kvstate.machines.ledger import Ledger
-from kvstate.machines.messages import BlockRef, Cancel, Failure, Hold, Kind, Outcome, Report, Unhold, Work
+from kvstate.machines.messages import Adopt, Failure, Hold, Kind, Outcome, Report, Sweep, Undo, Unhold, Work
 from kvstate.machines.tables.block import State as B
-from kvstate.machines.verdicts import Ending, Fatal, Hit, JobVerdict, LoadVerdict, Verdict
+from kvstate.machines.verdicts import Ending, Fatal, JobVerdict, LoadVerdict, Verdict
 
-EMPTY, JUNK = "", "junk"
-"""What a block holds that nobody has written since it was handed out, and what it holds after an accident."""
-
-
-class LawBroken(Exception):  # noqa: N818, it is what the search looks for
-    """A law was seen broken; the text is `LAW.property: sentence`."""
-
-
-@dataclass(slots=True)
-class Flight:
-    """One copy, until it is proved over."""
-
-    work: Work
-    """What was sent down for it."""
-    tenants: tuple[tuple[int, int], ...]
-    """Block and its tenant when the copy was sent."""
-    landed: bool = False
-    asked: bool = False
-    """Was it asked to stop? Kept only where a copy can say that it did."""
-    silent: bool = False
-    """Was a timeout reported of it?"""
-
-
-@dataclass(slots=True)
-class StepOut:
-    """A compute step that has not retired: block, tenant and key of what it writes."""
-
-    writes: tuple[tuple[int, int, str], ...]
-    landed: bool = False
-
-
-@dataclass(slots=True)
-class Run:
-    """What a request is at."""
-
-    lives: int
-    """How often it may still come."""
-    lease: int = 0
-    """0 while it has none."""
-    at: int = 0
-    """The place in its program."""
-    hit: Hit | None = None
-    refs: list[BlockRef | None] = field(default_factory=list)
-    """Place by place of its prompt: the block it has there."""
-    passed: tuple[int, ...] = ()
-    """Places that lie before the window of a group: nothing is to be there."""
-    done: int = 0
-    """How many places a load has filled."""
-    load: int = 0
-    """The load that it waits for; 0 is none."""
-    step: int = 0
-
-    def over(self) -> None:
-        """Its lease is closed; it may come again."""
-        self.lease, self.at, self.hit, self.refs, self.passed, self.load, self.step = 0, 0, None, [], (), 0, 0
-        self.done = 0
-
-
-@dataclass(slots=True)
-class LoadOut:
-    """A load that has not settled: its lines as (place, block, key), and whether its verdict was told."""
-
-    lines: tuple[tuple[int, int, str], ...]
-    keys: tuple[str, ...] = ()
-    """The prompt that it is for."""
-    told: bool = False
+BUDGET = ("resets", "corrupt", "cancels", "drains", "deaths", "restarts")
+"""What may happen only so often; the fields of a scope and of a world."""
 
 
 @dataclass(slots=True)
@@ -129,6 +68,10 @@ class World:
     drains: int = 0
     deaths: int = 0
     """How often a rank may still be lost."""
+    restarts: int = 0
+    """How often the whole process may still be killed."""
+    objects: Objects = field(default_factory=Objects)
+    """What outlives it, if a pool keeps it."""
 
     allocator: Allocator = field(default_factory=Allocator)
     """The engine's own, if it has one."""
@@ -169,12 +112,16 @@ class World:
         """The copy moves its bytes."""
         work = flight.work
         flight.landed = True
+        if self.objects.land(flight, self.contents):
+            return
         for src, dst in zip(work.src, work.dst, strict=work.kind != Kind.PERSIST):
             self.contents[self.cells(dst)[work.rank]] = self.contents[self.cells(src)[work.rank]]
 
     def truth(self, flight: Flight) -> Report:
         """What an honest worker says of a copy that has landed, or of a check."""
         work = flight.work
+        if flight.found:
+            return self.blame(flight, flight.found)
         lines = zip(work.dst, work.keys, strict=True)
         found = ((self.contents[self.cells(block)[work.rank]], key.decode()) for block, key in lines)
         if work.kind == Kind.VERIFY and any(content != key for content, key in found):
@@ -190,6 +137,16 @@ class World:
             self.bad += [(block, self.tenants[block]) for block in work.src]
         stage = "verify" if work.kind == Kind.VERIFY else "fetch"
         return Report(work.token, outcome, (Failure(0, int(Code.CRC_MISMATCH), stage),))
+
+    def restart(self) -> None:
+        """The process is gone, with all that it held; what outlives it is there, and requests may come again."""
+        self.restarts -= 1
+        for run in self.runs:
+            run.over()
+        self.flights, self.over, self.steps, self.loads, self.jobs, self.bad = {}, [], {}, {}, [], []
+        self.hand(range(len(self.tenants)))
+        self.last_step = 0
+        self.objects.restart()
 
     def end(self, serial: int) -> None:
         """The copy is proved over."""
@@ -208,7 +165,9 @@ class World:
                 self.flights[effect.token.serial] = Flight(effect, tenants)
             elif isinstance(effect, Hold | Unhold):
                 self.allocator.hear(effect)
-            elif isinstance(effect, Cancel) and self.stops and effect.token.serial in self.flights:
+            elif isinstance(effect, Undo | Adopt | Sweep):
+                self.objects.hear(effect, max((*self.flights, *self.over), default=0))
+            elif self.stops and effect.token.serial in self.flights:  # a cancel
                 self.flights[effect.token.serial].asked = True
         for verdict in ledger.take_verdicts():
             self.hear(verdict)
@@ -271,11 +230,15 @@ class World:
                 continue
             if (block, self.tenants[block]) in self.bad and not books.load_ids:
                 yield f"L5.bad_keys: {key.decode()} still names block {block}, whose bytes were reported bad"
+            if block in self.objects.blocks:
+                yield from self.objects.named(block, key.decode())
+                continue
             cells = [self.contents[cell] for cell in self.cells(block)]
             if not self.holds(block, key.decode()) and JUNK not in cells:
                 held = ", ".join(dict.fromkeys(cell or "nothing" for cell in cells))
                 yield f"L9.bytes: {key.decode()} names block {block}, which holds {held}"
         yield from self.allocator.look(self, books)
+        yield from self.objects.look()
 
 
 def begin(scope: Scope, blocks: int, groups: tuple[GroupConfig, ...] = (), ranks: int = 1, foreign: int = 0) -> World:
@@ -284,7 +247,7 @@ def begin(scope: Scope, blocks: int, groups: tuple[GroupConfig, ...] = (), ranks
     """
     runs = [Run(request.lives) for request in scope.requests]
     stops = "cancelled" in scope.fails
-    budget = {name: getattr(scope, name) for name in ("resets", "corrupt", "cancels", "drains", "deaths")}
+    budget = {name: getattr(scope, name) for name in BUDGET}
     allocator = Allocator(foreign, steals=scope.steals)
     return World([EMPTY] * blocks * ranks, [0] * blocks, runs, groups, stops=stops, allocator=allocator, **budget)
 

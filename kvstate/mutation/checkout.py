@@ -101,7 +101,9 @@ class Checkout:
             for mix in world.MIXES
             if scope not in LARGE
         ]
-        known = [Walk("ledger", *walk) for walk in self.module("stateful.test_seen").KNOWN]
+        seen = self.module("stateful.test_seen")
+        known = [Walk("ledger", *walk) for walk in seen.KNOWN]
+        known += [Walk("foreign", *walk) for walk in seen.RARE_FOREIGN]
         return tuple(dict.fromkeys([*known, *some]))
 
     def walk(self, walk: Walk, rules: Rules) -> Walked:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import chain
 
+from kvstate.explore.matter import JUNK
 from kvstate.explore.moves import System
-from kvstate.explore.world import JUNK
 from kvstate.machines.messages import BlockRef, Kind
 from kvstate.machines.records import Batch, Job, Load, Part
 from kvstate.machines.tables.block import State as B

@@ -94,8 +94,10 @@ def lose(stage: Stage, words: Words) -> list[str]:
 def restart(stage: Stage, _: Words) -> list[str]:
     """The process is gone with all its memory, and another takes its place: the next incarnation, with empty books."""
     play = stage.play
-    config = play.ledger.config
+    config, objects = play.ledger.config, play.physics.objects
+    objects.outlive(range(config.ranks), play.physics.contents)
     stage.begin(replace(config, incarnation=config.incarnation + 1), list(play.names.blocks))
+    stage.play.physics.objects = objects
     return [f"a new process, incarnation {config.incarnation + 1}"]
 
 

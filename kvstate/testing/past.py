@@ -10,8 +10,8 @@ from itertools import takewhile
 from kvstate.machines.messages import BlockRefs, Kind, Outcome
 from kvstate.machines.verdicts import Given, Grant, Short, Stored
 from kvstate.testing.commands import Words, command
+from kvstate.testing.matter import NOTHING, Bytes
 from kvstate.testing.names import COMMON, Mistake
-from kvstate.testing.physics import NOTHING, Bytes
 from kvstate.testing.stage import Play, Stage
 
 

@@ -12,61 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from kvstate.errors import Code
-from kvstate.machines.messages import Failure, Kind, Outcome, Report, Work
-from kvstate.testing.names import COMMON, Mistake, Names
-
-
-class Bytes(NamedTuple):
-    """The contents of a block: the bytes of a key, as somebody computed them."""
-
-    space: str
-    """The namespace of the key."""
-    key: str
-    by: str
-    """The life of the request whose step computed them; empty for bytes that are no key's."""
-
-    def __str__(self) -> str:
-        return f"{self.key}{'' if self.space == COMMON else f' of {self.space}'} by {self.by}"
-
-
-NOTHING = Bytes("", "nothing", "")
-"""What a block holds that nobody has written."""
-JUNK = Bytes("", "junk", "")
-"""What it holds after an accident."""
-
-
-def shown(content: Bytes) -> str:
-    """Bytes that belong to no key have nobody who computed them."""
-    return str(content) if content.by else content.key
-
-
-@dataclass(eq=False)
-class Flight:
-    """One copy, from the moment it was sent until it is proved over."""
-
-    work: Work
-    """What was sent down for it."""
-    tenants: dict[int, int]
-    """Block: its tenant at that moment."""
-    landed: bool = False
-    over: bool = False
-    bad: tuple[Failure, ...] = ()
-    """What an honest worker has to say of it."""
-    said: Report | None = None
-    """The last report that was made of it."""
-
-
-@dataclass(eq=False)
-class Step:
-    """A compute step: what it will write, and where."""
-
-    serial: int
-    writes: tuple[tuple[int, int, Bytes], ...]
-    """Block, its tenant when the step was dispatched, bytes."""
-    landed: bool = False
+from kvstate.machines.messages import Adopt, Effect, Failure, Kind, Outcome, Report, Sweep, Undo, Work
+from kvstate.testing.matter import NOTHING, Bytes, Flight, Step, shown
+from kvstate.testing.names import Mistake, Names
+from kvstate.testing.objects import Objects
 
 
 @dataclass
@@ -85,6 +36,8 @@ class Physics:
     """Steps under way, by number."""
     broken: list[str] = field(default_factory=list)
     """Laws that were seen broken since somebody last looked."""
+    objects: Objects = field(default_factory=Objects)
+    """What outlives the process, if a pool keeps it."""
 
     # -- tenants and bytes ---------------------------------------------------------------------------------------------
 
@@ -132,6 +85,20 @@ class Physics:
             tenants = {block: self.tenant(block) for block in (*work.src, *work.dst)}
             self.flights[work.token.serial] = Flight(work, tenants, landed=work.kind == Kind.HOLD)
 
+    def tended(self, effects: Iterable[Effect]) -> None:
+        """What these say of objects is done, in their order."""
+        newest = max(self.flights, default=0)
+        for effect in effects:
+            if isinstance(effect, Work):
+                newest = max(newest, effect.token.serial)
+            elif isinstance(effect, Adopt):
+                for block, held in list(self.objects.adopt(effect, newest, self.contents)):
+                    self.contents[effect.rank, block] = held
+            elif isinstance(effect, Undo | Sweep):
+                undo = isinstance(effect, Undo)
+                gone = self.objects.undo(effect) if undo else self.objects.sweep(effect, newest)  # type: ignore[arg-type]
+                self.contents |= {(effect.rank, block): NOTHING for block in gone}
+
     def flight(self, word: str) -> Flight:
         """The copy with that token."""
         token = self.names.find_token(word)
@@ -152,9 +119,9 @@ class Physics:
         self._same_tenants(word, flight)
         flight.landed = True
         where = "" if self.names.books.config.ranks == 1 else f" on rank {work.rank}"
-        if work.kind == Kind.PERSIST:
-            return [f"{self.names.block(block)} is durable{where}" for block in work.src]
         lines = range(len(work.src))
+        if work.kind == Kind.PERSIST:
+            return [self._persist(flight, line) + where for line in lines]
         if work.kind == Kind.VERIFY:
             return [self._check(flight, line) + where for line in lines]
         return [self._copy(flight, line) + where for line in lines]
@@ -165,9 +132,27 @@ class Physics:
                 does = "writes" if block in flight.work.dst and flight.work.kind != Kind.VERIFY else "reads"
                 self.broken.append(f"L3.no_reuse: {word} {does} {self.names.block(block)}, which was given to another")
 
+    def _persist(self, flight: Flight, line: int) -> str:
+        work, block = flight.work, self.names.block(flight.work.src[line])
+        if work.src[line] not in self.objects.blocks:
+            return f"{block} is durable"
+        key = self.names.key(work.space(line), work.keys[line])
+        match self.objects.persist(work, line):
+            case "":
+                return f"{key} can be found, in {block}"
+            case "newer":
+                return f"{key} stays as it is: a newer one is there"
+            case _:
+                flight.swept = True
+                return f"{key} is not made visible: it was begun before all was swept"
+
     def _copy(self, flight: Flight, line: int) -> str:
         work = flight.work
         src, dst = work.src[line], work.dst[line]
+        if dst in self.objects.blocks:
+            self.objects.vacate(work.rank, dst)
+        elif src in self.objects.blocks and (unfit := self._unfit(flight, line)):
+            return unfit
         content, over = self.at(src, work.rank), self.at(dst, work.rank)
         self.contents[work.rank, dst] = content
         if content == NOTHING:
@@ -178,6 +163,22 @@ class Physics:
             self.broken.append(f"L9.bytes: t{work.token.serial} files {content} as {work.keys[line].decode()}")
         before = "" if over == NOTHING else f" (was {shown(over)})"
         return f"{self.names.block(dst)} holds {shown(content)}{before}"
+
+    def _unfit(self, flight: Flight, line: int) -> str:
+        """What a fetch finds wrong with an object, which is then removed; empty if it is as it should be."""
+        work, block = flight.work, flight.work.src[line]
+        found, key = self.at(block, work.rank), work.keys[line].decode()
+        held = self.objects.slots.get((work.rank, block))
+        if held == (work.space(line), work.keys[line]) and found.by and found.key == key:
+            return ""
+        code = Code.BLOCK_NOT_FOUND if held is None else Code.KEY_MISMATCH if found.by else Code.CRC_MISMATCH
+        flight.bad += (Failure(line, int(code), "fetch"),)
+        if held is not None:
+            self.objects.vacate(work.rank, block)
+            self.objects.spoilt.add((work.rank, block))
+        self.contents[work.rank, block] = NOTHING
+        has = "has no object" if held is None else f"has {shown(found)} and not {key}, and lets go of it"
+        return f"{self.names.block(block)} {has}"
 
     def _check(self, flight: Flight, line: int) -> str:
         work = flight.work
@@ -198,6 +199,8 @@ class Physics:
         if outcome == Outcome.DONE and not (flight.landed or flight.over):
             raise Mistake(f"{word} has not landed, so it can't be done; land it first")
         flight.over = flight.over or outcome != Outcome.TIMEOUT
+        if outcome not in (Outcome.DONE, Outcome.TIMEOUT) and flight.work.kind == Kind.PERSIST:
+            self.objects.undo(flight.work)  # who says that it failed leaves nothing
         flight.said = report
         return report
 
@@ -206,6 +209,8 @@ class Physics:
         flight = self.flight(word)
         if not flight.landed:
             raise Mistake(f"{word} has not landed; land it first, or say what is reported of it")
+        if flight.swept:
+            return Outcome.CANCELLED, ()
         return (Outcome.BROKEN if flight.bad else Outcome.DONE), flight.bad
 
     def fence(self, serial: int) -> None:
@@ -216,6 +221,7 @@ class Physics:
 
     def lose(self, rank: int) -> None:
         """Nothing of this rank's is left, neither bytes nor copies."""
+        self.objects.outlive([rank], self.contents)
         self.contents = {place: content for place, content in self.contents.items() if place[0] != rank}
         for flight in self.flights.values():
             flight.over = flight.over or (flight.work.rank == rank and flight.work.kind != Kind.HOLD)
@@ -252,7 +258,18 @@ class Physics:
             for block, _, _ in step.writes:
                 if states[self.names.books.block_state[block]] == "free" and not self.from_engine(block):
                     found.append(f"L3.no_reuse: {self.names.block(block)} is free and step {number} is under way")
-        return found + list(self._misnamed())
+        old = (f"L9.swept: {self.names.key(*name)} of before the reset can be found" for name in self.objects.stale())
+        return [*found, *self._misnamed(), *self._without_object(), *old]
+
+    def _without_object(self) -> Iterator[str]:
+        """What a key names in a pool that keeps objects has one on every rank, or one was found bad there just now."""
+        books, objects = self.names.books, self.objects
+        for slot, (_, space, key) in books.keys.names() if objects.blocks else ():
+            block, state = books.keys.blocks[slot], books.keys.table.STATES[books.keys.state[slot]]
+            if block in objects.blocks and state in ("ready", "cooling"):
+                for rank in range(books.config.ranks):
+                    if not objects.holds(rank, block, (space, key)) and (rank, block) not in objects.spoilt:
+                        yield f"L9.bytes: {key.decode()} names {self.names.block(block)}, and has no object there"
 
     # -- a device of the engine's own ----------------------------------------------------------------------------------
 

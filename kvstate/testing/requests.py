@@ -12,8 +12,8 @@ from kvstate.machines.messages import Kind, Work
 from kvstate.machines.verdicts import Closed, Grant, Hit, Refusal, Short, Started, Stored
 from kvstate.testing.commands import Words, command
 from kvstate.testing.groups import passed
+from kvstate.testing.matter import Bytes, Step
 from kvstate.testing.names import COMMON, Mistake
-from kvstate.testing.physics import Bytes, Step
 from kvstate.testing.stage import Line, Play, Stage
 
 

@@ -17,6 +17,7 @@ from kvstate.testing.groups import promised
 from kvstate.testing.names import Mistake, Names
 from kvstate.testing.physics import Physics
 from kvstate.testing.telling import Recorder, effect_line, verdict_lines
+from kvstate.tiering import TierConfig, Tiering
 
 
 class Line(NamedTuple):
@@ -43,6 +44,11 @@ class Play:
         self.hits: dict[int, Hit] = {}
         """The last hit of each lease."""
         self.loading: dict[int, list[Line]] = {}
+        self.tiers: tuple[TierConfig, ...] = ()
+        self.tiering: Tiering | None = None
+        """What is stored where, if the scenario says so; `tiers` are its settings."""
+        self.verdicts: list[Verdict] = []
+        """What was told and the tiers have not heard yet."""
         self.complained: set[str] = set()
         """What has been said of broken laws; it is said once."""
         self.engine_gave: dict[int, int] = {}
@@ -58,10 +64,12 @@ class Play:
         lines = fired if rows else []
         effects = self.ledger.take_effects()
         lines += [effect_line(names, effect) for effect in effects]
+        self.physics.tended(effects)
         self.physics.sent([effect for effect in effects if isinstance(effect, Work)])
         broken: list[str] = []
         for verdict in self.ledger.take_verdicts():
             lines += verdict_lines(names, verdict)
+            self.verdicts.append(verdict)
             broken += self._believed(verdict)
         broken += self.physics.look()
         if self.ledger.fatal is None and not self.meddled:

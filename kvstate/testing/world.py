@@ -12,8 +12,8 @@ from kvstate.machines.verdicts import Refusal
 from kvstate.testing import past  # noqa: F401  it registers a command
 from kvstate.testing.commands import Words, command
 from kvstate.testing.groups import read_groups, shown
+from kvstate.testing.matter import JUNK, NOTHING, Bytes
 from kvstate.testing.names import Mistake
-from kvstate.testing.physics import JUNK, NOTHING, Bytes
 from kvstate.testing.stage import Play, Stage
 
 SETTINGS = {
@@ -39,17 +39,20 @@ COPIER = "cpu"
 
 
 @command(
-    "ledger POOL=BLOCK,BLOCK... [foreign] [durable] [unverified] [groups=NAME:TOKENS[:WINDOW],...] [SETTING=NUMBER...]",
-    options=" ".join((*SETTINGS, "groups")),
+    "ledger POOL=BLOCK,BLOCK... [foreign] [durable] [unverified] [keeps=POOL] [groups=NAME:TOKENS[:WINDOW],...] "
+    "[SETTING=NUMBER...]",
+    options=" ".join((*SETTINGS, "groups", "keeps")),
     fewest=1,
 )
 def ledger(stage: Stage, words: Words) -> list[str]:
     """A new ledger in a new world. The first pool is the device; lower tiers are verified when they are loaded from.
 
-    `foreign`: the engine has an allocator of its own for the device. What it does is told with `engine`.
+    `foreign`: the engine has an allocator of its own for the device. What it does is told with `engine`. `keeps` names
+    the lowest tier if it is durable and its objects are played, too: they outlive the process, and a fetch checks them.
     """
     settings: dict[str, float] = dict(CALM)
     groups = read_groups(words.options.pop("groups", ""))
+    keeper = words.options.pop("keeps", "")
     for option, value in words.options.items():
         whole = SETTINGS[option] not in CALM
         settings[SETTINGS[option]] = words.number(value) if whole else words.seconds(value)
@@ -61,17 +64,22 @@ def ledger(stage: Stage, words: Words) -> list[str]:
         names = listed.split(",")
         blocks += names
         lower = bool(pools)
-        durable, verify = lower and "durable" in flags, lower and "unverified" not in flags
+        durable = lower and ("durable" in flags or name == keeper)
+        verify = lower and "unverified" not in flags and name != keeper
         foreign = not lower and "foreign" in flags
         pools.append(PoolConfig(name, len(names), durable, verify, COPIER, foreign))
     twice = next((name for name in blocks if blocks.count(name) > 1), None)
     if twice is not None:
         raise Mistake(f"block {twice} is named twice")
+    if keeper and keeper != pools[-1].name:
+        raise Mistake(f"{keeper} can't keep objects; only the lowest tier can, which is {pools[-1].name}")
     try:
         config = LedgerConfig(tuple(pools), groups=groups, **settings)  # type: ignore[arg-type]  # see `whole`
     except ConfigError as error:
         raise Mistake(str(error)) from None
     stage.begin(config, blocks)
+    total = len(blocks)
+    stage.play.physics.objects.blocks = range(total - pools[-1].blocks if keeper else total, total)
     return ["ledger with " + "; ".join((*_pools(pools, blocks), *map(shown, groups)))]
 
 
@@ -209,10 +217,15 @@ def tick(stage: Stage, words: Words) -> list[str]:
     return [f"it is {play.now:g} s"]
 
 
-@command("reset", most=0)
-def reset(stage: Stage, _: Words) -> list[str]:
-    """A new epoch: no key of before is a hit again."""
-    answer = stage.play.ledger.reset()
+@command("reset [keep]", most=1)
+def reset(stage: Stage, words: Words) -> list[str]:
+    """A new epoch: no key of before is a hit again. Objects go, too, unless they are to be kept."""
+    keep = bool(words.list)
+    if keep:
+        words.keyword("keep")
+    elif stage.play.ledger.fatal is None:
+        stage.play.physics.objects.expire(stage.play.ledger.books.serial)
+    answer = stage.play.ledger.reset(keep_durable=keep)
     return [stage.play.refused(answer) if isinstance(answer, Refusal) else f"keys dropped: {answer}"]
 
 

@@ -31,6 +31,9 @@ PINS = {
     "foreign": Pin(961, 4817, 15),
     "foreign-load": Pin(2085, 7826, 19),
     "durable": Pin(1484, 12020, 14),
+    "tiers": Pin(7425, 28496, 26),
+    "recover": Pin(10483, 39319, 26),
+    "twice": Pin(769, 4590, 22),
 }
 
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from kvstate.explore.home import at_rest, by_the_clock, comes_home, late_reports
+from kvstate.explore.matter import JUNK, LawBroken, LoadOut
 from kvstate.explore.moves import Move, System
 from kvstate.explore.requests import check_known
 from kvstate.explore.scopes import SCOPES, Request
 from kvstate.explore.search import _Search
 from kvstate.explore.stage import Rules
-from kvstate.explore.world import JUNK, LawBroken, LoadOut
 from kvstate.machines.audit import audit
 from kvstate.machines.tables.foreign import State as F
 from kvstate.machines.verdicts import Ending, LoadVerdict, Settlement

@@ -12,5 +12,6 @@ STATES = {
     "retries": 1844,
     "queue": 2800,
     "durable": 1310,
+    "twice": 1117,
 }
 """By scope: the vectors that the ledger reaches, and the states that Spin stores."""

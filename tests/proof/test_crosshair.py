@@ -13,15 +13,21 @@ from pathlib import Path
 
 import pytest
 
+from kvstate.machines.tables import TABLES
 from tests.tidy.files import ROOT
 
 CONTRACTS = ROOT / "tests" / "proof" / "contracts"
-CONFIRMED = {"tables.py": 7, "values.py": 10}
+CONFIRMED = {"tables.py": 8, "values.py": 10}
 """How many contracts each file has. They are counted here so that none goes unseen."""
 BIG = ("block_table", "offload_table", "transfer_table")
 """The contracts that take most of the time: they have a test of their own, each."""
-PAIRS = ("key", "load", "service")
+PAIRS = ("key", "load", "service", "part", "foreign", "block")
 """The machines whose table and reference are compared by `diffbehavior`, too; see `contracts/pairs.py`."""
+TOO_LONG = ("offload", "transfer")
+"""The others. Each of their cells chooses by four numbers and three or four flags, and both functions branch on them
+one after the other, so the paths of the pair are those of one times those of the other: two minutes of a core did not
+come to their end. A contract has one function, which stops at the first difference, and is confirmed.
+"""
 PAIR_OF = "tests.proof.contracts.pairs"
 PER_CONTRACT = "90"
 """Seconds after which CrossHair gives a contract up; then it is not confirmed, and that is a failure."""
@@ -73,6 +79,10 @@ def test_a_big_table_is_confirmed(name: str) -> None:
 def differs(table: str, data: str) -> subprocess.CompletedProcess[str]:
     """CrossHair looks for numbers on which two functions do not do the same."""
     return crosshair("diffbehavior", "--per_condition_timeout", PER_CONTRACT, table, data)
+
+
+def test_every_machine_is_compared_or_takes_too_long() -> None:
+    assert sorted((*PAIRS, *TOO_LONG)) == sorted(TABLES)
 
 
 @pytest.mark.proof

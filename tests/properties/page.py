@@ -29,13 +29,14 @@ from kvstate.spec.reading import SpecErrors
 from kvstate.spec.site_words import table
 from tests.explore.pins import PINS
 from tests.explore.test_breaks import FAULTS_OF_ACTS
+from tests.explore.test_durable import FAULTS as DURABLE
 from tests.explore.test_foreign import FAULTS as FOREIGN
 from tests.proof.mutants import MUTANTS
 from tests.properties.breaks import MEANS
 from tests.properties.test_rows import CHANGED
 from tests.properties.test_walks import MUTANTS as BROKEN_SPECS
 from tests.properties.test_walks import PLANTS
-from tests.stateful import foreign_faults, groups_faults, runtime_faults  # noqa: F401  they list their own
+from tests.stateful import durable_faults, foreign_faults, groups_faults, runtime_faults  # noqa: F401  they list their own
 from tests.stateful.faults import FAULTS
 from tests.tidy.files import ROOT
 
@@ -252,6 +253,7 @@ def caught(each: Property, results: Mapping[str, Any] | None) -> Iterator[str]:
             found.setdefault(means.name, []).extend(f"`--break {law}`" for law in said)
     found["explorer"] += [name for name, _, _, law, _ in FAULTS_OF_ACTS if law == each.name]
     found["explorer"] += [name for name, (_, _, law, _) in FOREIGN.items() if law == each.name]
+    found["explorer"] += [name for name, (_, _, law) in DURABLE.items() if law == each.name]
     found["walks on the ledger"] += [words for law, _, words, _ in BROKEN_SPECS if law == each.name]
     found["walks on the ledger"] += [_words(plant) for plant, _, law in PLANTS if law == each.name]
     found["code"] = [fault.name for fault in FAULTS if fault.laws == (each.name,)]

@@ -1,13 +1,12 @@
-"""Profiles of Hypothesis for the rule machines: `pytest tests/stateful --hypothesis-profile=nightly`.
+"""A profile of Hypothesis for the rule machines: `pytest tests/stateful --hypothesis-profile=dev`.
 
-`ci` is Hypothesis's own: the same examples on every machine. `dev` draws new ones each time and remembers what failed,
-`nightly` draws many. A machine switches the health checks off: a rule that does nothing where it does not apply is how
-these rules are meant (`tests/stateful/machines.py`).
+`ci` is Hypothesis's own: the same examples on every machine. `dev` draws new ones each time and remembers what failed.
+A machine switches the health checks off: a rule that does nothing where it does not apply is how these rules are meant
+(`tests/stateful/machines.py`).
 """
 
 from __future__ import annotations
 
 from hypothesis import settings
 
-settings.register_profile("dev", max_examples=50, deadline=None)
-settings.register_profile("nightly", max_examples=1000, deadline=None, print_blob=True)
+settings.register_profile("dev", deadline=None)

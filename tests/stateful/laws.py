@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from kvstate.machines.audit import audit
 from kvstate.machines.ledger import Ledger
-from kvstate.machines.messages import Cancel, Kind, Outcome, Report, Token, Undo, Work
+from kvstate.machines.messages import Adopt, Cancel, Kind, Outcome, Report, Sweep, Token, Undo, Work
 from kvstate.machines.records import Batch, Job, Load
 from kvstate.machines.tables.block import State as B
 from kvstate.machines.tables.key import State as K
@@ -126,6 +126,9 @@ class Laws(Copies):
         assert undo.token not in under_way, f"L5.no_object: {undo} while it is made"
         self.objects.discard(undo.token)
 
+    def tended(self, effect: Adopt | Sweep) -> None:
+        """For a world that knows what rests in a durable pool; see `durable_world`."""
+
     def land_lines(self, flight: Flight, count: int) -> None:
         super().land_lines(flight, count)
         if flight.work.kind == Kind.PERSIST and flight.over:
@@ -156,6 +159,8 @@ class Laws(Copies):
                     self.sent(effect)
                 elif isinstance(effect, Undo):
                     self.undone(effect)
+                elif isinstance(effect, Adopt | Sweep):
+                    self.tended(effect)
             for effect in news:
                 if isinstance(effect, Cancel):
                     self.stopped(effect)

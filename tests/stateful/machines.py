@@ -19,15 +19,12 @@ from tests.stateful.world import World
 
 Make = Any
 """Makes a world from a source of choices and a scope."""
-TIMES = {"dev": 1, "nightly": 40}
-"""How many times the examples of a quick run each profile has; every other profile has these."""
 
 
 def calm(examples: int, steps: int) -> settings:
-    """The settings of a machine in the present profile."""
-    times = TIMES.get(settings.get_current_profile_name(), 1)
+    """The settings of a machine. Many more walks than a test can afford are those of `make soak`."""
     return settings(
-        max_examples=examples * times,
+        max_examples=examples,
         stateful_step_count=steps,
         suppress_health_check=list(HealthCheck),
         deadline=None,

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.stateful.base import SCOPES, Scope
+from tests.stateful.durable_world import DURABLE_SCOPES, DurableWorld
 from tests.stateful.foreign_world import FOREIGN_SCOPES, ForeignWorld
 from tests.stateful.groups_world import GROUPS_SCOPES, GroupsWorld
 from tests.stateful.ranks_world import RANK_SCOPES, RanksWorld
@@ -20,6 +21,7 @@ WORLDS: dict[str, tuple[type[World], dict[str, Scope]]] = {
     "threads": (ThreadsWorld, RUNTIME_SCOPES),
     "groups": (GroupsWorld, GROUPS_SCOPES),
     "foreign": (ForeignWorld, FOREIGN_SCOPES),
+    "durable": (DurableWorld, DURABLE_SCOPES),
     "ranks": (RanksWorld, RANK_SCOPES),
     "ranks on threads": (ThreadsWorld, RANK_SCOPES),
 }

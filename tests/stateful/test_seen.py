@@ -24,6 +24,10 @@ FOREIGN = (
     *((scope, mix, seed) for seed in range(2) for scope in FOREIGN_SCOPES for mix in MIXES),
 )  # fmt: skip
 """Walks with an engine that allocates by itself; they fire what concerns its blocks."""
+RARE_FOREIGN = (("an engine on two ranks", "faults", 2), ("an engine on two ranks", "reuse", 3))
+"""Of these, as long as `kvstate.mutation` walks, the ones that come to E23 and E27: two ranks that still write a block
+which the engine has given away, and two that had been given up and report late.
+"""
 MOST = 2500
 """How many walks are made before a row that was not seen counts as one that never fires."""
 

@@ -12,14 +12,14 @@ from typing import Any
 
 from kvstate.machines import step
 from kvstate.machines.table import REFUSED
-from kvstate.machines.tables import block, key, load, offload, part, service, transfer
+from kvstate.machines.tables import block, foreign, key, load, offload, part, service, transfer
 from kvstate.spec.loader import load_spec
 from kvstate.spec.model import Machine
 
 SPEC = load_spec(check=False)
 """Read once, when the contracts are imported; CrossHair does not look into that."""
 BLOCK, PART, KEY, LOAD = (SPEC.machine(name) for name in ("block", "part", "key", "load"))
-OFFLOAD, TRANSFER, SERVICE = (SPEC.machine(name) for name in ("offload", "transfer", "service"))
+OFFLOAD, TRANSFER, SERVICE, FOREIGN = (SPEC.machine(name) for name in ("offload", "transfer", "service", "foreign"))
 
 
 CELLS = {
@@ -128,3 +128,14 @@ def transfer_table(
     """
     values = {"parts": parts, "left": left, "attempt": attempt, "attempts": attempts}
     return agrees(transfer, TRANSFER, state, event, values | {"again": again, "told": told, "unproved": unproved})
+
+
+def foreign_table(
+    state: int, event: int, readers: int, writers: int, lost: int, stained: bool, generation: int, ranks: int
+) -> bool:
+    """
+    pre: 0 <= state < len(FOREIGN.states) and 0 <= event < len(FOREIGN.events)
+    post: _
+    """
+    values = {"readers": readers, "writers": writers, "lost": lost, "stained": stained}
+    return agrees(foreign, FOREIGN, state, event, values | {"generation": generation, "ranks": ranks})
