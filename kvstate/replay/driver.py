@@ -166,6 +166,7 @@ def _bring_home(player: Player) -> None:
     """End every request, let the copies end, fence, and see what is left."""
     stack, ledger = player.stack, player.ledger
     player.drain()
+    player.serving.tiering.close()
     until = stack.clock.now() + HOME_SECONDS
     while ledger.fatal is None and stack.clock.now() < until:
         player.turn(wait=True)

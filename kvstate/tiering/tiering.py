@@ -166,12 +166,14 @@ class Tiering:
 
     def _write_back(self, tier: Tier, *, flush: bool) -> int:
         """Store the coldest blocks of the tier above that nothing below has. Those on their way count as the coldest:
-        they can't be evicted while they are read, and a slow tier must not take all blocks of the one above.
+        they can't be evicted while they are read, and a slow tier must not take all blocks of the one above. Of
+        more than half of what the tier itself holds each would drive out another that is as cold, and so in a circle.
         """
         config, counts = tier.feed.config, tier.counts
         pool = self.ledger.books.pools[tier.feed.above]
         size, used = pool.config.blocks, pool.config.blocks - len(pool.free)
         among = used if flush else used - int(config.low * size) - counts.in_flight
+        among = min(among, max(self.ledger.books.pools[tier.feed.pool].config.blocks // 2, 1))
         room = min(tier.size, tier.feed.most - counts.in_flight)
         due = flush or (used > config.high * size and self.ledger.books.now >= tier.not_before)
         if room <= 0 or among <= 0 or not due:

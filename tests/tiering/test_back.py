@@ -203,6 +203,20 @@ def test_a_flush_leaves_nothing_that_only_the_host_has() -> None:
     assert rig.has(2) == [1, 2, 3, 4]
 
 
+def test_a_tier_that_is_smaller_than_what_it_is_fed_is_not_written_round_and_round() -> None:
+    pools = DEVICE, PoolConfig("host", 12), PoolConfig("disk", 4, copier="disk")
+    rig = TierRig(tier("host"), tier("disk", high=0.0, low=0.0), pools=pools, ledger={"policy": LRU})
+    for number in range(1, 13, 3):
+        rig.fill(number, number + 1, number + 2)
+        rig.settle()
+    turns = 0
+    while rig.tiering.turn():
+        rig.settle()
+        turns += 1
+        assert turns < 20, "each block drives out another that is as cold"
+    assert set(order(rig)[:2]) <= set(rig.has(2)), "what goes first is there"
+
+
 # -- a reset, a failure ------------------------------------------------------------------------------------------------
 
 

@@ -136,6 +136,7 @@ def test_the_next_runtime_with_the_same_fingerprint_hits_and_another_hits_nothin
 def secret(path: Path) -> Path:
     file = path / "secret"
     file.write_text("ab" * 32, encoding="ascii")
+    file.chmod(0o600)
     return file
 
 
@@ -365,6 +366,7 @@ def test_disk_and_pools_have_to_fit(tmp_path: Path) -> None:
 
 def test_a_secret_is_read_from_its_file(tmp_path: Path) -> None:
     file = tmp_path / "secret"
+    file.touch(mode=0o600)
 
     def read(data: bytes) -> bytes | None:
         file.write_bytes(data)

@@ -275,7 +275,7 @@ class Disk:
         for name in self.folder.names():
             with self._lock(name):
                 if name not in self._holders:
-                    self.folder.remove_named(name)
+                    self._tidy(partial(self.folder.remove_named, name))  # one that stays keeps no other from going
 
     def _tidy(self, job: Callable[[], object]) -> None:
         try:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
+import stat
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -27,6 +29,13 @@ def listed(folder: Path) -> Iterator[Path]:
         return iter(sorted(folder.iterdir()))
     except FileNotFoundError:  # another process has just removed it
         return iter(())
+
+
+def check_own(folder: Path) -> None:
+    """Is it a folder, no link to one, of this user, in which nobody else may write? Errors: `PermissionError`."""
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
+        raise PermissionError(errno.EPERM, "it is a link, another user's, or others may write there", str(folder))
 
 
 def locked(path: Path) -> int | None:

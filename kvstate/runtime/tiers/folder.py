@@ -19,6 +19,7 @@ something else than it says, has a miss.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import threading
@@ -28,7 +29,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from kvstate.errors import Code
-from kvstate.runtime.tiers.files import SAFE, head, locked, read_all, read_summed, sync_folder, write_all
+from kvstate.runtime.tiers.files import SAFE, check_own, head, locked, read_all, read_summed, sync_folder, write_all
 from kvstate.runtime.tiers.sealed import Buffer, Header, ObjectError, Seal, bytes_in
 from kvstate.runtime.tiers.settings import Sync
 from kvstate.runtime.tiers.survey import UNBORN, Survey, bury_swept, names_in
@@ -63,18 +64,25 @@ class Folder:
         self._objects, self._mine, self._swept = str(path / "objects" / mark), str(mine), path / "swept"
         for folder in (path, path / "objects", path / "objects" / mark, path / "writers"):
             folder.mkdir(mode=0o700, exist_ok=True, parents=folder == path)
-        self._held = self._be_born(mine)
+            check_own(folder)
+        self._held: int | None = self._be_born(mine)
         survey = Survey(path, path / "objects" / mark, seal, self.name_of)
-        self.start = survey.start(mine)
+        try:
+            self.start = survey.start(mine)
+        except BaseException:
+            self.close()
+            raise
         """What was found."""
         self._sizes.update(survey.sizes)
         self._used = sum(survey.sizes.values())
 
-    def _be_born(self, mine: Path) -> int | None:
+    def _be_born(self, mine: Path) -> int:
         """A writer must not be taken for dead before it holds its lock: until then its folder has another name."""
         unborn = mine.with_name(UNBORN + mine.name)
         unborn.mkdir(mode=0o700)
         held = locked(unborn / "lock")
+        if held is None:
+            raise OSError(errno.ENOLCK, "no file can be locked there")
         unborn.rename(mine)
         return held
 
@@ -120,6 +128,9 @@ class Folder:
             Path(self._objects).mkdir(0o700, parents=True, exist_ok=True)
             with suppress(FileExistsError):
                 os.mkdir(self._shelf(name), 0o700)
+            if self.sync is Sync.FULL:
+                for folder in (self._objects, f"{self.path}/objects", self.path):
+                    sync_folder(folder)
             os.rename(self._part(number), self._place(name))
         with self._lock:
             del self._parts[number]
@@ -165,6 +176,9 @@ class Folder:
         self._swept.mkdir(mode=0o700, exist_ok=True)
         with suppress(FileNotFoundError):
             os.rename(self._objects, self._swept / uuid4().hex)
+            if self.sync is not Sync.NONE:  # else a power cut undoes the reset
+                sync_folder(self._swept)
+                sync_folder(self.path / "objects")
         with self._lock:
             self._used -= sum(self._sizes.values())
             self._sizes.clear()

@@ -211,7 +211,7 @@ class Seal:
         if said.algorithm is Sum.NONE:
             raise ObjectError(Code.CRC_MISMATCH, stage, "it was stored without a sum, and sums are asked for")
         found = self._digest(_encode(msgspec.structs.replace(said, sum="")), pieces, said.algorithm)
-        if not compare_digest(found, said.sum):
+        if not compare_digest(found.encode(), said.sum.encode()):
             raise ObjectError(Code.CRC_MISMATCH, stage, f"its bytes sum to {found}, it says {said.sum}")
 
     def _digest(self, text: bytes, pieces: Sequence[Buffer], algorithm: Sum) -> str:

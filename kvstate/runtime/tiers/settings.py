@@ -75,6 +75,8 @@ class DiskConfig:
         if self.secret_file is None:
             return None
         try:
+            if self.secret_file.stat().st_mode & 0o077:
+                raise ConfigError(f"secret_file: {self.secret_file} may be read by others; say chmod 600")
             data = self.secret_file.read_bytes()
         except OSError as error:
             raise ConfigError(f"secret_file: {self.secret_file} could not be read: {error.strerror or error}") from None

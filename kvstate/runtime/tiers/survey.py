@@ -42,7 +42,7 @@ class Start(NamedTuple):
     removed: int
     """Files that dead writers had begun and not committed, or swept away and not removed."""
     refused: tuple[str, ...]
-    """Files of our fingerprint that can't be served, a sentence each; they are left alone until their key comes."""
+    """Files of our fingerprint that can't be served, a sentence each; the sweep of a start removes them."""
     strange: tuple[str, ...]
     """Paths of what is none of ours; left alone."""
 
@@ -53,7 +53,7 @@ def names_in(objects: Path) -> list[str]:
         path.name
         for shelf in listed(objects)
         for path in listed(shelf)
-        if NAME.fullmatch(path.name) and path.name.startswith(shelf.name)
+        if NAME.fullmatch(path.name) and path.name[:1] == shelf.name and path.is_file() and not path.is_symlink()
     ]
 
 
@@ -62,19 +62,24 @@ def bury_swept(swept: Path) -> int:
 
     What is none of ours stays, with the folders around it. Errors: `OSError`.
     """
-    removed = 0
+    removed, left = 0, None
     for objects in listed(swept):
         if not NAME.fullmatch(objects.name):
             continue
         for shelf in listed(objects):
             for path in listed(shelf):
                 if NAME.fullmatch(path.name) and not path.is_dir():
-                    path.unlink(missing_ok=True)
-                    removed += 1
+                    try:
+                        path.unlink(missing_ok=True)
+                        removed += 1
+                    except OSError as error:  # one that stays keeps no other from going
+                        left = left or error
             with suppress(OSError):
                 shelf.rmdir()
         with suppress(OSError):
             objects.rmdir()
+    if left is not None:
+        raise left
     return removed
 
 
@@ -113,7 +118,10 @@ class Survey:
             status = os.fstat(file)
         finally:
             os.close(file)
-        key, whole = bytes.fromhex(said.key), begin + said.length
+        try:
+            key, whole = bytes.fromhex(said.key), begin + said.length
+        except ValueError:
+            raise ObjectError(Code.KEY_MISMATCH, "lookup", f"its key is no key: {said.key!r}") from None
         self._seal.check_name(said, said.namespace, key, "lookup")
         if self._name(said.namespace, key) != path.name:
             raise ObjectError(Code.KEY_MISMATCH, "lookup", "its name is that of another key")
