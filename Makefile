@@ -93,12 +93,13 @@ bench: $(READY)  ## what events, blocks' lives, steps and copies cost: ratios in
 gpu-check: $(READY)  ## on a machine with a CUDA GPU: copies under chaos, and their bandwidth as ratios; under four minutes
 	$(BIN)/python -m bench.gpu_check $(CHECK)
 
-soak: $(READY)  ## walks for MINUTES (10; SEED=7 makes the same again), the large scopes, MINUTES of replays with a disk
+soak: $(READY)  ## walks for MINUTES (10; SEED=7 makes the same again), large scopes, replays with a disk, all mutants
 	$(BIN)/python -m tests.stateful.soak --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED))
 	mkdir -p build
 	$(BIN)/kvstate explore --scope soak --scope soak-late --quiet --json > build/explore.json
 	cp build/explore.json docs/data/explore.json
 	$(BIN)/python -m tests.replay.soak --minutes $(or $(MINUTES),10) --seed $(or $(SEED),1) --out docs/data/soak.json
+	$(MAKE) mutate
 
 mutate: $(READY)  ## every fault in the spec and the planted ones in the code, long; RESUME=--resume goes on with it
 	$(BIN)/kvstate mutate --out docs/data/mutation.json $(RESUME) --jobs $(JOBS)

@@ -287,3 +287,25 @@ def test_a_demotion_finds_no_room_in_a_full_tier(rig: Rig) -> None:
     rig.refuses(lambda: rig.ledger.offload(lease, hit.blocks, pool=2), "no room in disk")
     assert isinstance(rig.ledger.allocate(lease, 9), Short)
     assert isinstance(hit.blocks[0], BlockRef)
+
+
+def test_what_waits_to_go_out_is_part_of_what_a_ledger_is(make_rig: Callable[..., Rig]) -> None:
+    one, same, other = (make_rig(pools=THREE) for _ in range(3))
+    for rig, number in ((one, 1), (same, 1), (other, 2)):
+        recover(rig, number)
+    assert one.ledger.canonical_hash() == same.ledger.canonical_hash()
+    assert one.ledger.canonical_hash() != other.ledger.canonical_hash()
+    before = one.ledger.canonical_hash()
+    one.effects()
+    assert one.ledger.canonical_hash() != before
+
+
+def test_keys_with_and_without_a_block_are_unlinked_together() -> None:
+    rig = Rig(pools=THREE)
+    recover(rig, 1)
+    keys_of = rig.books.keys
+    (named,) = [slot for slot, _ in keys_of.names()]
+    (nameless,) = keys_of.make(2, SPACE, [key(9)])
+    block = keys_of.blocks[named]
+    keys_of.unlink([named, nameless])
+    assert (keys_of.blocks[named], keys_of.block_key[block]) == (-1, -1)

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from kvstate.machines.ledger import Ledger
 from kvstate.machines.messages import Kind, Token
 from kvstate.replay.config import ReplayConfig
 from kvstate.replay.kills import Kills
@@ -129,10 +130,8 @@ def test_a_run_that_is_over_kills_nobody(state: str) -> None:
 @pytest.mark.slow
 def test_wrong_bytes_of_one_rank_are_counted_when_it_has_looked() -> None:
     config = ReplayConfig(workers=2, **SMALL)
-    ledger: Any = SimpleNamespace(
-        core=SimpleNamespace(ports=SimpleNamespace(ports={"block": SimpleNamespace(sink=None)}))
-    )
-    shards = Shards(config, ledger_config(config), Watch(ledger), Inbox())
+    pools = ledger_config(config)
+    shards = Shards(config, pools, Watch(Ledger(pools)), Inbox())
     try:
         shards.write([1, 2], [b"a", b"b"])
         shards.check([1, 2], [b"a", b"b"])
