@@ -463,3 +463,14 @@ def test_effects_for_slots_that_are_not_there_are_mistakes_or_nothing(rig: Rig) 
     rig.disk.undo(Undo(Token(1, 1), 0, "disk", (BASE - 1, BASE + SLOTS), (key(1), key(2))))
     with pytest.raises(LookupError, match="block 18 is none of disk's 6 from 12 on"):
         rig.disk.adopt(Adopt(0, "disk", (BASE + SLOTS,), ("a",), (key(1),)))
+
+
+def test_what_was_begun_in_a_slot_goes_when_the_slot_is_given_to_what_was_found(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.put([1], [2])
+    assert rig.store([0], [1]).failures == ()
+    assert len(list(tmp_path.glob("writers/*/*.part"))) == 1
+    rig.adopt([0], [2])
+    assert rig.disk.settle(10)
+    assert list(tmp_path.glob("writers/*/*.part")) == []
+    assert rig.serves(0, 2)

@@ -109,8 +109,7 @@ class Disk:
                 "keys; a line has one of each"
             )
         places = [self._slot(block) for block in slots]
-        failures: list[Failure] = []
-        done, spaces, space = list[str](), work.spaces, work.space(0)
+        failures, done, spaces, space = list[Failure](), list[str](), work.spaces, work.space(0)
         many = len(spaces) > 1
         for line, slot in enumerate(places):
             if cancelled is not None and cancelled():
@@ -243,7 +242,9 @@ class Disk:
             kept = Kept(next(self._births), self._epoch, space, key, name)
             kept.visible = True
             before, self._slots[slot] = self._slots[slot], kept
-            if before is not None:
+            if before is not None and not before.visible:  # begun for a job that went with a rank
+                self._broom.put(partial(self.folder.discard, before.born))
+            elif before is not None:
                 with self._lock(before.name):
                     if self._holders.get(before.name) is before:
                         del self._holders[before.name]
@@ -294,7 +295,6 @@ class Disk:
 
     def close(self, within: float) -> bool:
         """End the thread, and let go of the folder if it has ended. Once no part is carried any more."""
-        ended = self._broom.stop(within)
-        if ended:
+        if ended := self._broom.stop(within):
             self.folder.close()
         return ended
