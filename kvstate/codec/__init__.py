@@ -176,6 +176,9 @@ def _check_effects(message: shapes.EffectsShape) -> None:
             if not len(item.blocks) == len(item.spaces) == len(item.keys):
                 raise CodecError(f"effect {number} has blocks, key spaces and keys of different numbers")
             continue
+        if isinstance(item, shapes.WorkShape) and item.kind == "seek":
+            _check_seek(number, item)
+            continue
         lines = len(item.src)
         if not lines:
             raise CodecError(f"effect {number} has no blocks")
@@ -187,6 +190,14 @@ def _check_effects(message: shapes.EffectsShape) -> None:
             raise CodecError(
                 f"effect {number} has {lines} source and {len(item.dst)} destination blocks, to {item.kind}"
             )
+
+
+def _check_seek(number: int, item: shapes.WorkShape) -> None:
+    """It is about keys of one key space, and touches no block."""
+    if item.src or item.dst:
+        raise CodecError(f"effect {number} has {len(item.src)} source and {len(item.dst)} destination blocks, to seek")
+    if not item.keys or len(item.spaces) != 1:
+        raise CodecError(f"effect {number} has {len(item.keys)} keys and {len(item.spaces)} key spaces, to seek")
 
 
 def _effect(item: shapes.ItemShape) -> Effect:

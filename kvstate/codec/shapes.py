@@ -33,7 +33,7 @@ class WorkShape(Struct, array_like=True, forbid_unknown_fields=True, frozen=True
     """`Work`: token, kind, rank, copier, attempt, src, dst, keys, after_step, spaces."""
 
     token: _Token
-    kind: Literal["store", "persist", "fetch", "verify"]
+    kind: Literal["store", "persist", "fetch", "verify", "seek"]
     rank: _Small
     copier: _Word
     attempt: _Small

@@ -15,12 +15,12 @@ from itertools import chain
 from kvstate.errors import Code, KVError, properties_of
 from kvstate.machines import bulk
 from kvstate.machines.causes import STAGES, in_order, silent, unanswered
-from kvstate.machines.foreign_acts import ForeignActs
 from kvstate.machines.groups import by_space, told
 from kvstate.machines.messages import NO_BLOCKS, NO_REFS, BlockRef, Cancel, Failure, Kind, Undo, Work
 from kvstate.machines.naming import publish
 from kvstate.machines.records import Batch, Job, Load, Part
 from kvstate.machines.relations import job_keys
+from kvstate.machines.seek_acts import SeekActs, wait_no_more
 from kvstate.machines.tables.part import Event as PE
 from kvstate.machines.tables.part import State as P
 from kvstate.machines.verdicts import Ending, GroupVerdict, JobVerdict, LoadVerdict, Settlement
@@ -29,7 +29,7 @@ ENDINGS = {"tell_committed": Ending.COMMITTED, "tell_failed": Ending.FAILED, "te
 """What each effect tells the owner of a job."""
 
 
-class Acts(ForeignActs):
+class Acts(SeekActs):
     """Every public method is an act: it takes the record whose row fired and the effect's name."""
 
     __slots__ = ()
@@ -257,7 +257,7 @@ class Acts(ForeignActs):
             if loading.get(key) == batch.slot:
                 del loading[key]
                 if books.pending_since:
-                    books.pending_since.pop((namespace, key), None)
+                    wait_no_more(books, namespace, key)
         if not loading:
             books.loading.pop(namespace, None)
 

@@ -43,7 +43,8 @@ def audit(ledger: Ledger) -> list[str]:
     """Every disagreement, as `LAW.property: sentence`; empty when the books balance. Costs a pass over all records."""
     books = ledger.books
     here = books.engine.count
-    return [*_counters(books), *_pools(books), *_names(books), *_parts(books), *_loading(books), *_held(books, here)]
+    found = [*_counters(books), *_pools(books), *_names(books), *_parts(books), *_loading(books), *_held(books, here)]
+    return [*found, *_sought(books)]
 
 
 def recount(books: Books) -> Recount:
@@ -137,7 +138,7 @@ def _parts(books: Books) -> Iterator[str]:
             if left[owner.slot] != fly:
                 yield f"L4.left: {machine} {owner.id} waits for {left[owner.slot]} parts, {fly} fly for it"
     for part in flying:
-        if part.owner is None and part.kind not in ("step", "hold"):
+        if part.owner is None and part.kind not in ("step", "hold", "seek"):
             yield f"L4.no_orphan: {part.kind} part {part.token.serial} flies for nobody"
 
 
@@ -173,3 +174,21 @@ def _held(books: Books, here: int) -> Iterator[str]:
     noted = {block for block in books.held_since if block < here}
     for block in sorted(held ^ noted):
         yield f"L3.hold: block {block} is {'' if block in held else 'not '}held, and since when does not agree"
+
+
+def _sought(books: Books) -> Iterator[str]:
+    """A lookup is told to wait for a key, if and only if parts that fly look for it."""
+    seeks = books.seeks
+    for seek in seeks.live.values():
+        for slot in seek.waits:
+            part = books.parts.items[slot]
+            if part is None or books.parts_state[slot] != P.FLYING or seeks.by_part.get(slot) is not seek:
+                yield f"L7.sought: seek {seek.id} waits for the part in slot {slot}, which does not fly for it"
+        if not seek.waits:
+            yield f"L7.sought: seek {seek.id} waits for no part, and is not over"
+    if len(seeks.by_part) != sum(len(seek.waits) for seek in seeks.live.values()):
+        yield f"L7.sought: {len(seeks.by_part)} parts are on record as looking for keys, and seeks wait for others"
+    for space, keys in seeks.sought.items():
+        for key, number in keys.items():
+            if number not in seeks.live or key not in seeks.live[number].keys:
+                yield f"L7.sought: key {key.hex()} of {space} is sought by seek {number}, which is over"

@@ -21,7 +21,7 @@ from kvstate.machines.keybook import KeyBook
 from kvstate.machines.messages import NO_BLOCKS, Effect, Report, Token
 from kvstate.machines.owning import Owning
 from kvstate.machines.policy import Marks, Policy
-from kvstate.machines.records import Batch, Job, Lease, Load, Part, Roster
+from kvstate.machines.records import Batch, Job, Lease, Load, Part, Roster, Seeks
 from kvstate.machines.table import Table
 from kvstate.machines.verdicts import Verdict
 
@@ -101,7 +101,6 @@ class Books(Owning):
         self.batches: Roster[Batch] = Roster(made["transfer"])
         self.loads: Roster[Load] = Roster(made["load"])
         self.keys = KeyBook(made["key"], self.columns["key"]["state"], total, self.generation)
-
         self.total = total
         self.holder = array("q", [0]) * total
         self.held_since: dict[int, float] = {}
@@ -125,13 +124,13 @@ class Books(Owning):
         """The open leases that are out on a step, by the slot of its part."""
         self.turn = 0
         """Counts those who give blocks back: leases and jobs."""
-        self.last_step = 0
-        self.last_id = 0
-        self.serial = 0
+        self.last_step = self.last_id = self.serial = 0
         self.loading: dict[str, dict[bytes, int]] = {}
         """Keys that a live load brings to the device, by namespace: the slot of its batch."""
         self.pending_since: dict[tuple[str, bytes], float] = {}
         """When a lookup was first told to wait for a key, by namespace and key."""
+        self.seeks = Seeks()
+        """What was asked of shared pools and is not answered."""
         self.timers: list[Timer] = []
         self.tidy_at = TIMERS
         """With more timers than this, those that will not find their record are dropped."""
@@ -244,6 +243,8 @@ class Books(Owning):
                     self.jobs.drop(slot)
                 case "transfer":
                     self.batches.drop(slot)
+                case "seek":
+                    self.seeks.over(slot)
                 case _:
                     del self.load_ids[self.loads[slot].id]
                     self.loads.drop(slot)

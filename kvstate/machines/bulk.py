@@ -183,6 +183,8 @@ def where_agreeing(values: array[int], one: array[int], other: array[int]) -> ar
 
 def bounds(values: array[int]) -> tuple[int, int]:
     """The least and the greatest of these; there is one at least."""
+    if type(values) is Run:
+        return min(values[0], values[-1]), max(values[0], values[-1])
     if is_wide(values):
         return columns.bounds(values)  # type: ignore[union-attr, no-any-return]
     return min(values), max(values)

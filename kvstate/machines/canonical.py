@@ -16,7 +16,7 @@ from typing import Any
 from kvstate.errors import KVError
 from kvstate.machines.books import Books
 from kvstate.machines.messages import Adopt, BlockRef, Effect, Hold, Sweep, Unhold, Work
-from kvstate.machines.records import Batch, Job, Lease, Load, Part
+from kvstate.machines.records import Batch, Job, Lease, Load, Part, Seek
 from kvstate.machines.table import Table
 from kvstate.machines.verdicts import Verdict
 
@@ -66,6 +66,7 @@ class _Form:
             tuple(self._queue()),
             tuple(sorted(self._loading())),
             tuple(sorted((space, key, self._when(since)) for (space, key), since in books.pending_since.items())),
+            tuple(self._seek(seek) for _, seek in sorted(books.seeks.live.items())),
             tuple(self._timers()),
             tuple(self._effect(effect) for effect in books.effects),
             tuple(self._verdict(verdict) for verdict in books.verdicts),
@@ -146,6 +147,11 @@ class _Form:
         what = (part.kind.value, part.rank, part.copier, part.attempt, owner, part.keys, part.bad)
         touches = (tuple(part.reads), tuple(part.writes), tuple(self._ref(ref) for ref in part.names))
         return self._record("part", part.slot), what, touches
+
+    def _seek(self, seek: Seek) -> tuple[Any, ...]:
+        waits = sorted((self.part_number.get(slot, -1), first) for slot, first in seek.waits.items())
+        waited = tuple(key for key in seek.keys if self.books.seeks.sought.get(seek.space, {}).get(key) == seek.id)
+        return seek.pool, seek.space, seek.keys, tuple(waits), tuple(sorted(seek.missing)), waited
 
     def _step(self, number: int) -> int:
         """How many steps back it was sent down; -1 if it is over, and nothing waits for it."""

@@ -6,7 +6,7 @@ before the next one starts. That order is meaning: a part lets go of its blocks 
 
 Many records take an event together only where that order makes no difference. That is read off the data, once: from
 every row of the event nothing follows, or other events from which nothing follows, each on a record that no two of the
-many lead to. Then all rows of one level may fire before those of the next.
+many lead to. Then all rows of one level may fire before those of the next. An act of `ORDERLESS` is no obstacle.
 
 What is not here: what any particular row means. Four machines have ports of their own, for what follows their states.
 """
@@ -53,6 +53,8 @@ class ActRow(NamedTuple):
     """`before` or `after` the couplings of the effect."""
 
 
+ORDERLESS = frozenset({"emit_unhold"})
+"""Acts that only say something, each of its own record: of many records they are done one after the other."""
 PORTS = {"block": BlockPort, "foreign": ForeignPort, "part": PartPort, "key": KeyPort}
 """The machines whose ports do more than fire rows."""
 
@@ -66,7 +68,9 @@ class Cascade:
         self.books = books
         self.ports = {name: PORTS.get(name, Port)(name, books) for name in books.tables}
         self.block = self.ports["block"]
-        self.foreign = self.ports["foreign"]
+        foreign = self.ports["foreign"]
+        assert isinstance(foreign, ForeignPort), "PORTS says so"
+        self.foreign = foreign
         self.part = self.ports["part"]
         self.key = self.ports["key"]
         self.job = self.ports["offload"]
@@ -95,11 +99,13 @@ class Cascade:
                 ]
             port.plan = [tuple(step for effect in row for step in steps[effect]) for row in port.table.EFFECTS]
         for port in self.ports.values():
-            self._wire_many(port, couplings, acts)
+            self._wire_many(port, couplings, acts, doer)
 
-    def _wire_many(self, port: Port, couplings: Iterable[Coupling], acts: Iterable[ActRow]) -> None:
+    def _wire_many(self, port: Port, couplings: Iterable[Coupling], acts: Iterable[ActRow], doer: object) -> None:
         """Find out which events many records may take at once, and what follows then."""
-        levels = {effect: self._level(port, effect, couplings, acts) for row in port.table.EFFECTS for effect in row}
+        levels = {
+            effect: self._level(port, effect, couplings, acts, doer) for row in port.table.EFFECTS for effect in row
+        }
         for effects in port.table.EFFECTS:
             found = [levels[effect] for effect in effects]
             port.level.append(None if None in found else tuple(step for steps in found for step in steps or ()))
@@ -115,15 +121,16 @@ class Cascade:
             port.each_at_once = (False,) * len(port.events)
 
     def _level(
-        self, port: Port, effect: str, couplings: Iterable[Coupling], acts: Iterable[ActRow]
+        self, port: Port, effect: str, couplings: Iterable[Coupling], acts: Iterable[ActRow], doer: object
     ) -> tuple[FollowAll, ...] | None:
         """What an effect means for many records at once; None where they have to go one by one."""
         mine = [row for row in couplings if (row.machine, row.effect) == (port.name, effect)]
-        if any((row.machine, row.effect) == (port.name, effect) for row in acts):
+        done = [row for row in acts if (row.machine, row.effect) == (port.name, effect)]
+        if any(row.act not in ORDERLESS for row in done):
             return None
         if any(row.ask or row.over not in RELATIONS_OF_MANY or not self._ends(row) for row in mine):
             return None
-        return tuple(self._couple_many(row) for row in mine)
+        return (*(self._couple_many(row) for row in mine), *(self._act_many(row, doer) for row in done))
 
     def _ends(self, row: Coupling) -> bool:
         """Does nothing follow from the coupled event, whichever row takes it?"""
@@ -161,6 +168,15 @@ class Cascade:
 
         def step(slot: int) -> None:
             act(records[slot], effect)
+
+        return step
+
+    def _act_many(self, row: ActRow, doer: object) -> FollowAll:
+        act = self._act(row, doer)
+
+        def step(slots: Sequence[int]) -> None:
+            for slot in slots:
+                act(slot)
 
         return step
 

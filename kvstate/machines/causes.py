@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from kvstate.errors import Code, KVError
 from kvstate.machines.messages import Failure, Kind, Outcome
 
-STAGES = {Kind.STORE: "store", Kind.PERSIST: "store", Kind.FETCH: "fetch", Kind.VERIFY: "verify"}
+STAGES = {Kind.STORE: "store", Kind.PERSIST: "store", Kind.FETCH: "fetch", Kind.VERIFY: "verify", Kind.SEEK: "lookup"}
 """The stage at which a part of each kind fails, where its report does not say."""
 
 

@@ -59,7 +59,7 @@ def coldest(ledger: Ledger, pool: int, count: int, *, among: int, but: Set[Block
         assert space is not None, f"block {block} is cached under key slot {slot}, which holds no key"
         name, key = space.namespace, keys.keys[slot]
         if name not in below:
-            below[name] = [keys.index(lower, name) for lower in range(pool + 1, len(books.pools))]
+            below[name] = [keys.index(lower, name) for lower in _keeping(ledger, pool + 1)]
         for index in below[name]:
             slot = index.get(key, NONE)
             if slot != NONE and written_anew(slot, begin) == REFUSED:
@@ -71,6 +71,12 @@ def coldest(ledger: Ledger, pool: int, count: int, *, among: int, but: Set[Block
                 if len(found) == count:
                     break
     return Cold(books.refs(found), tuple(spaces))
+
+
+def _keeping(ledger: Ledger, first: int) -> list[int]:
+    """The pools from this one down in which bytes lie. What a peer offers is its own to drop."""
+    pools = ledger.config.pools
+    return [number for number in range(first, len(pools)) if pools[number].durable or not pools[number].shared]
 
 
 def _next_to_go(ledger: Ledger, pool: int, most: int) -> Iterator[int]:

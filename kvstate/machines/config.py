@@ -38,6 +38,10 @@ class PoolConfig:
     foreign: bool = False
     """The engine has an allocator of its own for this pool, and tells what it does with each block; for the device
     only. Then nothing is allocated or sealed here, and no key names a device block. See `Allocator`."""
+    shared: bool = False
+    """Others write and delete what its blocks stand for: a hit is a hint, and `verify` is a must. With `durable` it is
+    a store that is asked and written to; without, it is what a peer offers, and nothing is stored there. See `Shared`.
+    """
 
 
 class GroupKind(StrEnum):
@@ -123,6 +127,11 @@ class LedgerConfig:
             if pool.foreign and pool is not self.pools[DEVICE]:
                 raise ConfigError(
                     f"pools: {pool.name} is foreign; only the first pool, the device, can be the engine's"
+                )
+            if pool.shared and (pool is self.pools[DEVICE] or not pool.verify):
+                why = "it is the device" if pool is self.pools[DEVICE] else "its blocks are taken as read"
+                raise ConfigError(
+                    f"pools: {pool.name} is shared and {why}; share a pool below the device, with verify = true"
                 )
         check_groups(self.groups)
         for name in ("tokens_per_block", "ranks", "attempts", "part_blocks", "batch_blocks", "max_jobs", "incarnation"):

@@ -4,56 +4,39 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
-from typing import Final
 
 from kvstate.machines import bulk
 from kvstate.machines.books import Pool
-from kvstate.machines.groups import by_space
-from kvstate.machines.keybook import NONE
-from kvstate.machines.messages import Adopt, BlockRefs, Sweep
-from kvstate.machines.steps import Steps
+from kvstate.machines.messages import BlockRefs, Sweep
+from kvstate.machines.shareds import Name, Shareds
 from kvstate.machines.tables.block import Event as B
 from kvstate.machines.tables.key import Event as K
 from kvstate.machines.verdicts import Recovered, Refusal
 
-LINES: Final = 16_384
-"""Of one `Adopt`, so that no message is too long for a channel."""
 
-
-class Durables(Steps):
+class Durables(Shareds):
     """The requests of `Durable`; see there for what they promise."""
 
     __slots__ = ()
 
     def recover(self, pool: int, names: Sequence[tuple[str, bytes]]) -> Recovered | Refusal:
         """Reserve, seal and name a block for each, and let it rest. Nobody looks at bytes here."""
-        books, ports = self.books, self.ports
+        books = self.books
         refused = self.admit()
         if refused is not None:
             return refused
         if not 0 < pool < len(books.pools) or not books.pools[pool].config.durable:
             return Refusal(f"pool {pool} is no durable pool below the device: nothing outlives the process there")
         room = len(books.pools[pool].free)
-        lines = [line for line, name in enumerate(names) if self._is_new(pool, name)]
-        lines = sorted({tuple(names[line]): line for line in lines}.values())
+        lines = sorted({name: line for line, name in self.new_names(pool, names)}.values())
         lines = lines[max(len(lines) - room, 0) :]
-        blocks = bulk.run(self._reserved(pool, len(lines)))
-        ports.block.each(blocks, B.SEAL)
-        for space, places in by_space([names[line][0] for line in lines]).items():
-            slots = books.keys.make(pool, space, [names[lines[place]][1] for place in places])
-            here = bulk.gather(blocks, places)
-            books.keys.link(slots, here)
-            ports.key.each(slots, K.OFFER)
-            ports.block.each(here, B.PUBLISH)
+        blocks, named = bulk.run(self._reserved(pool, len(lines))), [names[line] for line in lines]
+        self.name_in(pool, blocks, named)
         books.turn += 1
-        ports.block.each(blocks, B.RELEASE)
+        self.ports.block.each(blocks, B.RELEASE)
         refs = books.refs(blocks)
-        self._adopt(books.pools[pool], refs, [names[line] for line in lines])
+        self._adopt(books.pools[pool], refs, named)
         return Recovered(refs, tuple(lines))
-
-    def _is_new(self, pool: int, name: tuple[str, bytes]) -> bool:
-        slot = self.books.keys.find(pool, *name)
-        return slot == NONE or self.ports.key.choose(slot, K.OFFER)
 
     def _reserved(self, pool: int, count: int) -> array[int]:
         """So many free blocks of the pool, of which there are as many."""
@@ -61,16 +44,11 @@ class Durables(Steps):
         assert isinstance(got, array), f"pool {pool} was said to have {count} free blocks"
         return got
 
-    def _adopt(self, pool: Pool, refs: BlockRefs, names: Sequence[tuple[str, bytes]]) -> None:
+    def _adopt(self, pool: Pool, refs: BlockRefs, names: Sequence[Name]) -> None:
         """Tell every rank which block holds what, and that all else is to go."""
-        books, copier = self.books, pool.config.copier
-        for rank in range(books.config.ranks):
-            for start in range(0, len(names), LINES):
-                some = names[start : start + LINES]
-                spaces, keys = tuple(space for space, _ in some), tuple(key for _, key in some)
-                blocks = tuple(refs.blocks[start : start + LINES])
-                books.effects.append(Adopt(rank, copier, blocks, spaces, keys))
-            books.effects.append(Sweep(rank, copier, everything=False))
+        for rank in range(self.books.config.ranks):
+            self.adopt(rank, pool, refs, names)
+            self.books.effects.append(Sweep(rank, pool.config.copier, everything=False))
 
     def kept(self, pool: int) -> list[tuple[str, bytes]]:
         """The keys that a lookup would pin, in the order in which they were named."""

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from kvstate.machines import bulk
 from kvstate.machines.config import DEVICE, LedgerConfig
+from kvstate.machines.messages import NO_BLOCKS
 from kvstate.machines.table import Table
 
 
@@ -35,16 +36,27 @@ class EngineBlocks:
         if not self.count:
             return bulk.gather(generation, blocks)
         here, mine = self.count, self.generation
+        low, high = bulk.bounds(blocks) if isinstance(blocks, array) and blocks else (0, here)
+        if high < here or low >= here:
+            return bulk.gather(mine if high < here else generation, blocks)
         return array("q", [mine[block] if block < here else generation[block] for block in blocks])
 
     def of_tiers(self, blocks: array[int]) -> array[int]:
-        """Those that are the ledger's own."""
-        if not self.count or not blocks or min(blocks) >= self.count:
+        """Those that are the ledger's own. What is touched together is of one pool; or, where a check reads source and
+        destination, the first are of one and the others of another.
+        """
+        if not self.count or not blocks or min(blocks[0], blocks[-1]) >= self.count:
             return blocks
+        if max(blocks[0], blocks[-1]) < self.count:
+            return NO_BLOCKS
         return array("q", [block for block in blocks if block >= self.count])
 
     def of_engine(self, blocks: array[int]) -> array[int]:
-        """Those that are the engine's."""
+        """Those that are the engine's; likewise."""
+        if not blocks or max(blocks[0], blocks[-1]) < self.count:
+            return blocks
+        if min(blocks[0], blocks[-1]) >= self.count:
+            return NO_BLOCKS
         return array("q", [block for block in blocks if block < self.count])
 
     def fetch_after(self, steps: Iterable[int]) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kvstate.errors import Code, KVError
+from kvstate.machines import bulk
 from kvstate.machines.books import Books
 from kvstate.machines.messages import Failure, Hold, Unhold
 from kvstate.machines.records import Batch, Job, Part
@@ -35,12 +36,12 @@ def part_foreign_writes(books: Books, part: Part) -> Sequence[int]:
 
 def job_foreign_srcs(books: Books, job: Job) -> Sequence[int]:
     """The engine's blocks that the job holds to read from, last first."""
-    return books.engine.of_engine(job.srcs[::-1])
+    return books.engine.of_engine(bulk.backwards(job.srcs))
 
 
 def batch_foreign_dsts(books: Books, batch: Batch) -> Sequence[int]:
     """The engine's blocks that the batch brings bytes to, until it has let go of them; last first."""
-    return books.engine.of_engine(batch.dsts[::-1])
+    return books.engine.of_engine(bulk.backwards(batch.dsts))
 
 
 def foreign_parts(books: Books, block: int) -> Sequence[int]:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from kvstate.machines import bulk
 from kvstate.machines.grouped import Grouped
 from kvstate.machines.keybook import NONE
-from kvstate.machines.messages import BlockRef, BlockRefs
+from kvstate.machines.messages import NO_REFS, BlockRef, BlockRefs
 from kvstate.machines.records import Lease
 from kvstate.machines.tables.block import Event as B
 from kvstate.machines.tables.foreign import Event as F
@@ -36,9 +36,11 @@ class Foreigns(Grouped):
         books, wrong = self.books, self._no_block(blocks)
         if wrong is not None:
             return wrong
+        numbers, port = bulk.run(array("q", blocks)), self.ports.foreign
+        if port.at_once(numbers, event, owned=False):
+            return Given(books.refs(numbers), ())
         for block in dict.fromkeys(blocks):
-            self.ports.foreign.signal(block, event)
-        numbers = array("q", blocks)
+            port.signal(block, event)
         writing = tuple(block for block in dict.fromkeys(blocks) if books.engine.stained[block])
         return Given(books.refs(numbers), writing)
 
@@ -48,6 +50,9 @@ class Foreigns(Grouped):
         if not books.engine.count:
             return Refusal("the device pool is the ledger's own: `release` gives blocks back")
         count, lives, states = books.engine.count, books.engine.generation, books.engine.state
+        port, blocks = self.ports.foreign, refs.blocks
+        if self._of_engine_now(refs) and port.at_once(blocks, F.FREED, owned=True):
+            return Freed(NO_REFS)
         held: dict[tuple[int, int], None] = {}
         for block, life in zip(refs.blocks, refs.generations, strict=True):
             if 0 <= block < count and lives[block] == life:
@@ -58,13 +63,18 @@ class Foreigns(Grouped):
                 books.stale += 1
         return Freed(BlockRefs(held))
 
+    def _of_engine_now(self, refs: BlockRefs) -> bool:
+        """Are all of these blocks of the engine's in their present lives?"""
+        books = self.books
+        return books.all_current(refs) and (not refs or bulk.bounds(refs.blocks)[1] < books.engine.count)
+
     def _no_block(self, blocks: Sequence[int]) -> Refusal | None:
         count = self.books.engine.count
         if not count:
             return Refusal("the device pool is the ledger's own: `allocate` gives blocks of it")
-        wrong = next((block for block in blocks if not 0 <= block < count), None)
-        if wrong is None:
+        if not blocks or (min(blocks) >= 0 and max(blocks) < count):
             return None
+        wrong = next(block for block in blocks if not 0 <= block < count)
         return Refusal(f"there is no device block {wrong}; there are {count}, numbered from 0")
 
     # -- what a store asks ---------------------------------------------------------------------------------------------
@@ -83,6 +93,8 @@ class Foreigns(Grouped):
             return Refusal("no key names a block of the engine's: give the keys, one for each block")
         if len(refs) != len(keys):
             return Refusal(f"{len(refs)} blocks and {len(keys)} keys: give a key for each block")
+        if self._all_fit_to_store(refs, keys, space, pool):
+            return refs, tuple(keys), []
         wanted: dict[int, tuple[BlockRef, bytes]] = {}
         dropped: list[Dropped] = []
         taken: set[bytes] = set()
@@ -96,6 +108,15 @@ class Foreigns(Grouped):
             else:
                 dropped.append(Dropped(ref, reason))
         return BlockRefs.of(ref for ref, _ in wanted.values()), tuple(key for _, key in wanted.values()), dropped
+
+    def _all_fit_to_store(self, refs: BlockRefs, keys: Sequence[bytes], space: str, pool: int) -> bool:
+        """Can all of these be stored, each under its key? Of one that can't, `_unfit_to_store` says why."""
+        books = self.books
+        if not refs or len(set(keys)) < len(keys) or not bulk.distinct(refs.blocks):
+            return False
+        if not self._of_engine_now(refs) or not books.keys.index(pool, space).keys().isdisjoint(keys):
+            return False
+        return self.ports.foreign.takes(refs.blocks, F.STORE)
 
     def _unfit_to_store(self, ref: BlockRef, key: bytes, space: str, pool: int) -> str | None:
         books = self.books
@@ -124,15 +145,15 @@ class Foreigns(Grouped):
     def unfit_of_engine(self, into: BlockRefs) -> Refusal | None:
         """Why a load can't fill these blocks of the engine's; None if it can."""
         books, port = self.books, self.ports.foreign
+        if self._of_engine_now(into) and bulk.distinct(into.blocks) and port.takes(into.blocks, F.CLAIM):
+            return None
         for ref in into:
             if not books.current(ref) or ref.block >= books.engine.count:
                 return Refusal(f"block {ref.block} gen {ref.generation} is no destination: the engine does not have it")
             if not port.choose(ref.block, F.CLAIM):
                 why = "a copy still touches it" if books.engine.state[ref.block] == FS.OWNED else "can't be loaded into"
                 return Refusal(f"block {ref.block} is {port.state_of(ref.block)}: {why}")
-        if not bulk.distinct(into.blocks):
-            return Refusal("a block is listed twice; a block is filled once")
-        return None
+        return Refusal("a block is listed twice; a block is filled once")
 
     def claim(self, blocks: array[int]) -> None:
         """A load fills these device blocks from here on."""

@@ -20,7 +20,7 @@ from kvstate.machines.tables.key import Event as K
 from kvstate.machines.verdicts import Hit, Refusal
 
 WAIT = -2
-"""Stands for the slot of a key that is being loaded and worth waiting for."""
+"""Stands for the slot of a key that is being loaded, or sought, and worth waiting for."""
 
 
 class Grouped(Lookups):
@@ -45,7 +45,8 @@ class Grouped(Lookups):
     def lookup_groups(self, lease: Lease, lists: Sequence[Sequence[bytes]]) -> Hit | Refusal:
         """Pin what the greatest length needs; a lease from before a reset finds nothing.
 
-        What is being loaded counts as a hit at first. If the length then needs any of it, it is worth waiting for.
+        What is being loaded or sought counts as a hit at first. If the length then needs any of it, it is worth waiting
+        for.
         """
         books, groups = self.books, self.books.config.groups
         if not groups or len(lists) != len(groups):
@@ -122,7 +123,8 @@ class Grouped(Lookups):
 class _Sight:
     """The keys of one group as a lookup finds them: place by place, and each looked at once."""
 
-    __slots__ = ("device", "first", "keys", "loading", "lookups", "lower", "name", "seen")
+    __slots__ = ("device", "first", "keys", "loading", "lookups", "lower", "name", "seen",
+                 "sought")  # fmt: skip
 
     def __init__(self, lookups: Grouped, name: str, keys: Sequence[bytes]) -> None:
         books = lookups.books
@@ -131,7 +133,7 @@ class _Sight:
         self.keys = keys
         self.device: Mapping[bytes, int]
         self.device, *self.lower = [books.keys.index(pool, name) for pool in range(len(books.pools))]
-        self.loading = books.loading.get(name, NO_KEYS)
+        self.loading, self.sought = books.loading.get(name, NO_KEYS), books.seeks.sought.get(name, NO_KEYS)
         self.first = {} if bulk.distinct(keys) else {key: place for place, key in reversed(list(enumerate(keys)))}
         """Where each key stands for the first time, if any stands there twice. A key stands for all before it, too: a
         second time is a slip, and no hit."""
@@ -155,7 +157,7 @@ class _Sight:
             slot = index.get(key, NONE)
             if slot != NONE and choose(slot, hit) != REFUSED:
                 return slot
-        return NONE
+        return WAIT if key in self.sought and self._worth_waiting(key) else NONE
 
     def _worth_waiting(self, key: bytes) -> bool:
         """The clock of a key starts when a lookup is told to wait for it, not when one merely looks."""

@@ -32,6 +32,7 @@ from kvstate.machines.durables import Durables
 from kvstate.machines.explain import explain
 from kvstate.machines.messages import BlockRef, BlockRefs, Effect, Report, Token
 from kvstate.machines.records import Lease
+from kvstate.machines.shared import Shared
 from kvstate.machines.tables import coupling
 from kvstate.machines.tables.service import Event as S
 from kvstate.machines.verdicts import Closed, Fatal, Grant, Hit, Refusal, Short, Started, Stored, Verdict
@@ -49,7 +50,7 @@ class Snapshot(NamedTuple):
     fatal: Fatal | None
 
 
-class Ledger(Allocator, Durable):
+class Ledger(Allocator, Durable, Shared):
     """See the module. Times are seconds on the caller's clock; blocks are numbered through all pools, device first.
 
     Blocks are given and taken as references: `BlockRefs`, as the ledger gives them out, or any list of `BlockRef`. The
@@ -172,6 +173,8 @@ class Ledger(Allocator, Durable):
             return held
         if not 0 < pool < len(self.books.pools):
             return Refusal(f"there is no pool {pool} below the device")
+        if self.config.pools[pool].shared and not self.config.pools[pool].durable:
+            return Refusal(f"pool {pool} is what others offer: nothing is stored there")
         return self.core.offload(held, BlockRefs.of(blocks), pool, until, keys, group)
 
     @door

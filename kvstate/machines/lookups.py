@@ -54,8 +54,8 @@ class Lookups(Core):
         """The slots of the longest prefix that is a hit, each in its highest tier; None where it is worth waiting."""
         books = self.books
         device, *lower = [books.keys.index(pool, namespace) for pool in range(len(books.pools))]
-        loading = books.loading.get(namespace, NO_KEYS)
-        plain = self._plain_prefix(device, lower, keys) if not loading else None
+        loading, sought = books.loading.get(namespace, NO_KEYS), books.seeks.sought.get(namespace, NO_KEYS)
+        plain = self._plain_prefix(device, lower, keys) if not (loading or sought) else None
         if plain is not None:
             return plain
         choose, hit = self.ports.key.table.choose, int(K.HIT)
@@ -72,6 +72,8 @@ class Lookups(Core):
                     if slot != NONE and choose(slot, hit) != REFUSED:
                         break
                 else:
+                    if key in sought and self._pending(namespace, key):
+                        return None
                     break
             if slot in found:  # a key stands for all before it, too: twice in one prefix is a slip, and shorter is safe
                 break
@@ -81,8 +83,8 @@ class Lookups(Core):
     def _plain_prefix(
         self, device: Mapping[bytes, int], lower: Sequence[Mapping[bytes, int]], keys: Sequence[bytes]
     ) -> array[int] | None:
-        """The same, for the common case: nothing is being loaded, what is on record is a hit, and what lies below lies
-        behind what is on the device. None where it is not so.
+        """The same, for the common case: nothing is loaded or sought, what is on record is a hit, and what lies below
+        lies behind what is on the device. None where it is not so.
         """
         if not keys or not any(keys[0] in index for index in (device, *lower)):
             return NO_BLOCKS

@@ -118,6 +118,8 @@ class Kind(StrEnum):
     """Copy `src` blocks (a lower tier) to `dst` blocks (device)."""
     VERIFY = "verify"
     """Compare the bytes in `dst` with the keys and the seals of `src`. Writes nothing."""
+    SEEK = "seek"
+    """Look which of the keys are there. Touches no block; what is missing is a failure of its line in a `done`."""
     STEP = "step"
     """A compute step of the engine; never sent down."""
     HOLD = "hold"
@@ -160,11 +162,14 @@ class Failure(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Start one part. `src`, `dst` and `keys` are of one length: a line a block (`dst` is empty for PERSIST)."""
+    """Start one part. `src`, `dst` and `keys` are of one length: a line a block.
+
+    But for PERSIST `dst` is empty, and for SEEK so is `src`.
+    """
 
     token: Token
     kind: str
-    """STORE, PERSIST, FETCH or VERIFY; the other kinds are never sent down."""
+    """STORE, PERSIST, FETCH, VERIFY or SEEK; the other kinds are never sent down."""
     rank: int
     copier: str
     attempt: int
@@ -199,7 +204,7 @@ class Undo(NamedTuple):
 
 
 class Adopt(NamedTuple):
-    """These blocks of a durable pool hold these objects from here on, line by line. To the copier that found them.
+    """These blocks hold these objects from here on, line by line. To the copier of a pool that is durable or shared.
 
     It comes BEFORE any work on these blocks. Whatever else the copier knew of them is over.
     """

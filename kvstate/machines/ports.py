@@ -10,6 +10,7 @@ and of keys see records off.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -136,14 +137,17 @@ class Port:
         """As `signal` on one slot after the other; none of them stands twice in an array, while in a list it may.
 
         Where the wiring allows it (see `cascade`), all of them take their rows first, and then what follows from these
-        is done for all that went the same arc one after the other. The states and counters are those of one by one, and
-        so is the order in each view; the sink hears the rows level by level.
+        is done for all that went the same arc one after the other. States, counters and the order in each view are
+        those of one by one; the sink hears the rows level by level.
         """
         if len(slots) == 1 or not self.each_at_once[event]:
             for slot in slots:
-                if not self.ask(slot, event):
-                    raise self.broken(slot, event)
-            return
+                self.signal(slot, event)
+        else:
+            self._together(slots, event)
+
+    def _together(self, slots: Sequence[int], event: int) -> None:
+        """As `each`, of several, where the order makes no difference."""
         if len(slots) >= bulk.WIDE and bulk.is_wide(slots) and self._fire_wide(slots, event):
             return
         arcs = self.table.each(slots, event)  # where one of many refuses, too: the loop says which
@@ -237,14 +241,24 @@ class BlockPort(Port):
 class ForeignPort(Port):
     """Keeps the counts of the engine's own blocks in step, and since when each is held for us."""
 
-    __slots__ = ("held",)
+    __slots__ = ("held", "owned")
 
     def __init__(self, name: str, books: Books) -> None:
         super().__init__(name, books)
-        self.held = self.table.STATES.index("held")
+        self.held, self.owned = map(self.table.STATES.index, ("held", "owned"))
         bulk.look_for_numpy()
         if self.many is not None and bulk.columns is not None:
             self.view = self._view()
+
+    def at_once(self, blocks: array[int], event: int, *, owned: bool) -> bool:
+        """Fire on all, if nothing of ours is with any, each is there once, and owned, if asked; else change nothing."""
+        quiet = self.books.engine.filling.keys().isdisjoint(blocks) and bulk.distinct(blocks)
+        for name in ("readers", "writers"):
+            quiet = quiet and bulk.all_are(self.books.column(self.name, name), blocks, 0)
+        if quiet and (not owned or bulk.all_are(self.state, blocks, self.owned)):
+            (self.each if self.many is None else self._together)(blocks, event)
+            return True
+        return False
 
     def moved(self, slots: Sequence[int], before: int, after: int) -> None:
         books, counts = self.books, self.books.pools[DEVICE].counts

@@ -9,6 +9,7 @@ its table. A part carries copies of the lines it works on, so that it can still 
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -41,6 +42,22 @@ class Part:
     """When it was made, in seconds."""
     bad: tuple[int, ...] = ()
     """The lines that its report named; empty means all of them."""
+
+
+@dataclass(slots=True, eq=False)
+class Seek:
+    """A question to a shared pool: which of these keys are there? Its `id` says which came first."""
+
+    id: int
+    pool: int
+    space: str
+    """The key space of all of them."""
+    keys: tuple[bytes, ...]
+    """Each once."""
+    waits: dict[int, int] = field(default_factory=dict)
+    """The slots of the parts that have yet to answer; for each the place of its first key."""
+    missing: set[int] = field(default_factory=set)
+    """The places of the keys that some rank does not have, or said nothing of."""
 
 
 @dataclass(slots=True, eq=False)
@@ -155,6 +172,47 @@ class Lease:
     """Slots of the loads whose verdict it waits for."""
     steps: list[int] = field(default_factory=list)
     """Slots of the step parts that this lease is out on."""
+
+
+class Seeks:
+    """What was asked of shared pools: questions that are not answered, and answers that nobody has acted on yet."""
+
+    __slots__ = ("answered", "by_part", "live", "sought")
+
+    def __init__(self) -> None:
+        self.live: dict[int, Seek] = {}
+        """By id, those that wait for a part."""
+        self.by_part: dict[int, Seek] = {}
+        """The same, by the slot of each part that has yet to answer."""
+        self.sought: dict[str, dict[bytes, int]] = {}
+        """Keys for which a lookup is told to wait, by key space: the id of the seek."""
+        self.answered: list[Seek] = []
+        """Those that are over; what they found is named at the end of the input."""
+
+    def enter(self, seek: Seek) -> None:
+        """Put a new one on record. None of its keys is being sought."""
+        self.live[seek.id] = seek
+        self.sought.setdefault(seek.space, {}).update(dict.fromkeys(seek.keys, seek.id))
+
+    def unlist(self, seek: Seek, keys: Sequence[bytes]) -> list[bytes]:
+        """Nobody is told to wait for these keys of it any more; returns those for which somebody was until now."""
+        sought = self.sought.get(seek.space, {})
+        waited = [key for key in keys if sought.get(key) == seek.id]
+        for key in waited:
+            del sought[key]
+        if not sought:
+            self.sought.pop(seek.space, None)
+        return waited
+
+    def over(self, number: int) -> None:
+        """The last of its parts has answered."""
+        self.answered.append(self.live.pop(number))
+
+    def clear(self) -> None:
+        """Whatever is answered from here on, nobody asked for."""
+        self.live.clear()
+        self.by_part.clear()
+        self.sought.clear()
 
 
 R = TypeVar("R")

@@ -48,7 +48,7 @@ class Transfers(Storables):
         if isinstance(wanted, Refusal):
             return wanted
         refs, keys, dropped = wanted
-        dsts = self._room(pool, len(refs))
+        dsts = self.room(pool, len(refs))
         if len(dsts) < len(refs):
             dropped += [Dropped(ref, f"no room in {books.pools[pool].config.name}") for ref in refs[len(dsts) :]]
             refs, keys = refs[: len(dsts)], keys[: len(dsts)]
@@ -61,7 +61,7 @@ class Transfers(Storables):
         self.start_jobs()
         return Stored(job.id, refs, tuple(dropped))
 
-    def _room(self, pool: int, count: int) -> array[int]:
+    def room(self, pool: int, count: int) -> array[int]:
         """Reserve as many blocks of the pool as can be had, up to `count`: the front of a prefix is worth most."""
         if not count:
             return NO_BLOCKS

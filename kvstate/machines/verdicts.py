@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from kvstate.errors import KVError
-from kvstate.machines.messages import BlockRef, BlockRefs
+from kvstate.machines.messages import BlockRef, BlockRefs, Token
 
 
 class Ending(StrEnum):
@@ -198,6 +198,30 @@ class Recovered(NamedTuple):
     """The blocks that hold it, in their present lives."""
     lines: tuple[int, ...]
     """Which of the names that were given: one for each block. The others found no room, or are on record."""
+
+
+class Announced(NamedTuple):
+    """What `Ledger.announce` has named in a shared pool."""
+
+    refs: BlockRefs
+    """The blocks that stand for it, in their present lives."""
+    lines: tuple[int, ...]
+    """Which of the names that were given: one for each block. The others are on record, or found no room."""
+
+    def __bool__(self) -> bool:
+        return True
+
+
+class Sought(NamedTuple):
+    """What `Ledger.seek` has asked for; it is over when a lookup of these keys is not `pending` any more."""
+
+    tokens: tuple[Token, ...]
+    """Of its parts, one a rank at least."""
+    lines: tuple[int, ...]
+    """Which of the keys that were given. The others are hits, or known there, or being sought."""
+
+    def __bool__(self) -> bool:
+        return True
 
 
 class Stored(NamedTuple):

@@ -18,6 +18,7 @@ from kvstate.machines.messages import Adopt, Effect, Failure, Kind, Outcome, Rep
 from kvstate.testing.matter import NOTHING, Bytes, Flight, Step, shown
 from kvstate.testing.names import Mistake, Names
 from kvstate.testing.objects import Objects
+from kvstate.testing.others import Others
 
 
 @dataclass
@@ -38,6 +39,8 @@ class Physics:
     """Laws that were seen broken since somebody last looked."""
     objects: Objects = field(default_factory=Objects)
     """What outlives the process, if a pool keeps it."""
+    others: Others = field(default_factory=Others)
+    """What others have, if a pool is shared with them."""
 
     # -- tenants and bytes ---------------------------------------------------------------------------------------------
 
@@ -92,9 +95,12 @@ class Physics:
             if isinstance(effect, Work):
                 newest = max(newest, effect.token.serial)
             elif isinstance(effect, Adopt):
+                if effect.rank == 0:  # a handle in its next life, on all ranks at once
+                    self.handed(block for block in effect.blocks if block in self.others.blocks)
                 for block, held in list(self.objects.adopt(effect, newest, self.contents)):
                     self.contents[effect.rank, block] = held
             elif isinstance(effect, Undo | Sweep):
+                self.others.tend(effect, newest)
                 undo = isinstance(effect, Undo)
                 gone = self.objects.undo(effect) if undo else self.objects.sweep(effect, newest)  # type: ignore[arg-type]
                 self.contents |= {(effect.rank, block): NOTHING for block in gone}
@@ -119,12 +125,9 @@ class Physics:
         self._same_tenants(word, flight)
         flight.landed = True
         where = "" if self.names.books.config.ranks == 1 else f" on rank {work.rank}"
-        lines = range(len(work.src))
-        if work.kind == Kind.PERSIST:
-            return [self._persist(flight, line) + where for line in lines]
-        if work.kind == Kind.VERIFY:
-            return [self._check(flight, line) + where for line in lines]
-        return [self._copy(flight, line) + where for line in lines]
+        kinds = {Kind.PERSIST: self._persist, Kind.VERIFY: self._check, Kind.SEEK: self.others.seek}
+        does = kinds.get(Kind(work.kind), self._copy)
+        return [does(flight, line) + where for line in range(len(work.keys))]
 
     def _same_tenants(self, word: str, flight: Flight) -> None:
         for block, tenant in flight.tenants.items():
@@ -133,15 +136,21 @@ class Physics:
                 self.broken.append(f"L3.no_reuse: {word} {does} {self.names.block(block)}, which was given to another")
 
     def _persist(self, flight: Flight, line: int) -> str:
-        work, block = flight.work, self.names.block(flight.work.src[line])
-        if work.src[line] not in self.objects.blocks:
+        work, slot = flight.work, flight.work.src[line]
+        block, key = self.names.block(slot), self.names.key(work.space(line), work.keys[line])
+        if slot in self.others.blocks:
+            made = self.others.persist(work, line, self.at(slot, work.rank))
+        elif slot in self.objects.blocks:
+            made = self.objects.persist(work, line)
+        else:
             return f"{block} is durable"
-        key = self.names.key(work.space(line), work.keys[line])
-        match self.objects.persist(work, line):
+        match made:
             case "":
                 return f"{key} can be found, in {block}"
             case "newer":
                 return f"{key} stays as it is: a newer one is there"
+            case "there":
+                return f"{key} stays as it is: somebody has put it there"
             case _:
                 flight.swept = True
                 return f"{key} is not made visible: it was begun before all was swept"
@@ -153,6 +162,8 @@ class Physics:
             self.objects.vacate(work.rank, dst)
         elif src in self.objects.blocks and (unfit := self._unfit(flight, line)):
             return unfit
+        elif src in self.others.blocks:
+            return self.others.fetch(flight, line, self.contents, self.names.block)
         content, over = self.at(src, work.rank), self.at(dst, work.rank)
         self.contents[work.rank, dst] = content
         if content == NOTHING:
@@ -194,6 +205,7 @@ class Physics:
         token = self.names.find_token(word)
         flight = self.flights.get(token.serial)
         report = Report(token, outcome, failures)
+        self.others.sayings.heard(report)
         if flight is None:
             return report
         if outcome == Outcome.DONE and not (flight.landed or flight.over):
@@ -201,6 +213,7 @@ class Physics:
         flight.over = flight.over or outcome != Outcome.TIMEOUT
         if outcome not in (Outcome.DONE, Outcome.TIMEOUT) and flight.work.kind == Kind.PERSIST:
             self.objects.undo(flight.work)  # who says that it failed leaves nothing
+            self.others.undo(flight.work)
         flight.said = report
         return report
 
@@ -211,7 +224,7 @@ class Physics:
             raise Mistake(f"{word} has not landed; land it first, or say what is reported of it")
         if flight.swept:
             return Outcome.CANCELLED, ()
-        return (Outcome.BROKEN if flight.bad else Outcome.DONE), flight.bad
+        return (Outcome.BROKEN if flight.bad and flight.work.kind != Kind.SEEK else Outcome.DONE), flight.bad
 
     def fence(self, serial: int) -> None:
         """Every copy up to this one is over, whether it landed or not."""
@@ -259,7 +272,7 @@ class Physics:
                 if states[self.names.books.block_state[block]] == "free" and not self.from_engine(block):
                     found.append(f"L3.no_reuse: {self.names.block(block)} is free and step {number} is under way")
         old = (f"L9.swept: {self.names.key(*name)} of before the reset can be found" for name in self.objects.stale())
-        return [*found, *self._misnamed(), *self._without_object(), *old]
+        return [*found, *self._misnamed(), *self._without_object(), *old, *self.others.sayings.look(self.names.books)]
 
     def _without_object(self) -> Iterator[str]:
         """What a key names in a pool that keeps objects has one on every rank, or one was found bad there just now."""

@@ -50,7 +50,8 @@ def lookup(stage: Stage, words: Words) -> list[str]:
         return [play.refused(hit)]
     who = play.names.lease(lease)
     if hit.pending:
-        return [f"pending for {who}: another load brings it"]
+        sought = any(space in play.ledger.books.seeks.sought for space in play.ledger.core.spaces(_space(play, lease)))
+        return [f"pending for {who}: {'it is sought' if sought else 'another load brings it'}"]
     play.hits[lease] = hit
     if not hit:
         return [f"{who} misses"]
@@ -60,6 +61,10 @@ def lookup(stage: Stage, words: Words) -> list[str]:
         f"{who} hits {found}: {hit.tokens} tokens" + passed(play.names, hit) + (f"; to load: {below}" if below else ""),
         *play.found(lease, hit),
     ]
+
+
+def _space(play: Play, lease: int) -> str:
+    return play.ledger.books.leases[lease].namespace
 
 
 def _hit(play: Play, lease: int) -> Hit:

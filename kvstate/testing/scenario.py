@@ -41,7 +41,7 @@ from pathlib import Path
 
 from kvstate.machines.books import Tables
 from kvstate.machines.tables import TABLES
-from kvstate.testing import engine, kept, mishaps, requests, show, tiers, world  # noqa: F401  they register commands
+from kvstate.testing import engine, hints, kept, mishaps, requests, show, tiers, world  # noqa: F401  they register commands
 from kvstate.testing.commands import perform
 from kvstate.testing.names import Mistake
 from kvstate.testing.stage import Stage

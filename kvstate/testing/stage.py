@@ -99,7 +99,7 @@ class Play:
         broken = [
             f"L9.bytes: {key.decode()} is a hit, {self._in(ref.block)}"
             for ref, key in zip(hit.blocks, hit.keys, strict=True)
-            if not self.physics.holds(ref.block, space, key)
+            if ref.block not in self.physics.others.blocks and not self.physics.holds(ref.block, space, key)
         ]
         return self.complain(broken)
 

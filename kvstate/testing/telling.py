@@ -73,13 +73,21 @@ def effect_line(names: Names, effect: Effect) -> str:
     keys = " ".join(names.key(space, key) for key in effect.keys)
     if isinstance(effect, Undo):
         return f"send {token}: undo, remove {keys} from {' '.join(map(names.block, effect.src))}"
+    if effect.kind == "seek":
+        return f"send {token}: seek {' '.join(names.key(effect.space(0), key) for key in effect.keys)}" + _on(
+            names, effect
+        )
     way = f"{names.now(effect.src)} -> {names.now(effect.dst)}" if effect.dst else names.now(effect.src)
     if effect.kind == "verify":
         way = f"{names.now(effect.dst)} against {names.now(effect.src)}"
-    more = f", rank {effect.rank}" if names.books.config.ranks > 1 else ""
+    more = _on(names, effect)
     more += f", attempt {effect.attempt}" if effect.attempt > 1 else ""
     more += f", after step {effect.after_step}" if effect.after_step else ""
     return f"send {token}: {effect.kind} {way} as {keys}{more}"
+
+
+def _on(names: Names, work: Work) -> str:
+    return f", rank {work.rank}" if names.books.config.ranks > 1 else ""
 
 
 def space_of(names: Names, effect: Work | Undo) -> str:

@@ -39,9 +39,9 @@ COPIER = "cpu"
 
 
 @command(
-    "ledger POOL=BLOCK,BLOCK... [foreign] [durable] [unverified] [keeps=POOL] [groups=NAME:TOKENS[:WINDOW],...] "
-    "[SETTING=NUMBER...]",
-    options=" ".join((*SETTINGS, "groups", "keeps")),
+    "ledger POOL=BLOCK,BLOCK... [foreign] [durable] [unverified] [keeps=POOL] [shared=POOL | offered=POOL] "
+    "[groups=NAME:TOKENS[:WINDOW],...] [SETTING=NUMBER...]",
+    options=" ".join((*SETTINGS, "groups", "keeps", "shared", "offered")),
     fewest=1,
 )
 def ledger(stage: Stage, words: Words) -> list[str]:
@@ -49,10 +49,12 @@ def ledger(stage: Stage, words: Words) -> list[str]:
 
     `foreign`: the engine has an allocator of its own for the device. What it does is told with `engine`. `keeps` names
     the lowest tier if it is durable and its objects are played, too: they outlive the process, and a fetch checks them.
+    `shared` names a store that others write to as well, `offered` what a peer offers: one of the lower tiers.
     """
     settings: dict[str, float] = dict(CALM)
     groups = read_groups(words.options.pop("groups", ""))
-    keeper = words.options.pop("keeps", "")
+    keeper, store = words.options.pop("keeps", ""), words.options.pop("shared", "")
+    common = store or words.options.pop("offered", "")
     for option, value in words.options.items():
         whole = SETTINGS[option] not in CALM
         settings[SETTINGS[option]] = words.number(value) if whole else words.seconds(value)
@@ -64,10 +66,10 @@ def ledger(stage: Stage, words: Words) -> list[str]:
         names = listed.split(",")
         blocks += names
         lower = bool(pools)
-        durable = lower and ("durable" in flags or name == keeper)
+        durable = lower and ("durable" in flags or name in (keeper, store))
         verify = lower and "unverified" not in flags and name != keeper
         foreign = not lower and "foreign" in flags
-        pools.append(PoolConfig(name, len(names), durable, verify, COPIER, foreign))
+        pools.append(PoolConfig(name, len(names), durable, verify, COPIER, foreign, name == common))
     twice = next((name for name in blocks if blocks.count(name) > 1), None)
     if twice is not None:
         raise Mistake(f"block {twice} is named twice")
@@ -79,8 +81,20 @@ def ledger(stage: Stage, words: Words) -> list[str]:
         raise Mistake(str(error)) from None
     stage.begin(config, blocks)
     total = len(blocks)
-    stage.play.physics.objects.blocks = range(total - pools[-1].blocks if keeper else total, total)
+    physics = stage.play.physics
+    physics.objects.blocks = range(total - pools[-1].blocks if keeper else total, total)
+    if common:
+        physics.others.blocks = _blocks_of(pools, common)
     return ["ledger with " + "; ".join((*_pools(pools, blocks), *map(shown, groups)))]
+
+
+def _blocks_of(pools: list[PoolConfig], name: str) -> range:
+    """The blocks of a tier below the device. Errors: `Mistake` for what is none."""
+    places = [place for place, pool in enumerate(pools) if place and pool.name == name]
+    if not places:
+        raise Mistake(f"{name} can't be shared: it is no tier below the device")
+    first = sum(pool.blocks for pool in pools[: places[0]])
+    return range(first, first + pools[places[0]].blocks)
 
 
 def _pools(pools: list[PoolConfig], blocks: list[str]) -> list[str]:
@@ -213,6 +227,7 @@ def tick(stage: Stage, words: Words) -> list[str]:
     """So much time passes."""
     play = stage.play
     play.now = round(play.now + words.seconds(words.take()), 6)
+    play.physics.others.sayings.passed(play.now)
     play.ledger.tick(play.now)
     return [f"it is {play.now:g} s"]
 
@@ -225,6 +240,7 @@ def reset(stage: Stage, words: Words) -> list[str]:
         words.keyword("keep")
     elif stage.play.ledger.fatal is None:
         stage.play.physics.objects.expire(stage.play.ledger.books.serial)
+    stage.play.physics.others.sayings.reset()
     answer = stage.play.ledger.reset(keep_durable=keep)
     return [stage.play.refused(answer) if isinstance(answer, Refusal) else f"keys dropped: {answer}"]
 
@@ -232,6 +248,7 @@ def reset(stage: Stage, words: Words) -> list[str]:
 @command("drain", most=0)
 def drain(stage: Stage, _: Words) -> list[str]:
     """No new work."""
+    stage.play.physics.others.sayings.called_off()
     answer = stage.play.ledger.drain()
     return [stage.play.refused(answer) if isinstance(answer, Refusal) else "draining"]
 

@@ -131,7 +131,7 @@ def _token(token: Any) -> str:
 
 def _copied(data: Any) -> str:
     src, dst = data.get("src"), data.get("dst")
-    return "" if src is None else f"{src} to {dst}" if dst else f"{src}"
+    return "" if not src else f"{src} to {dst}" if dst else f"{src}"
 
 
 def _rest(data: Any, *known: str) -> str:

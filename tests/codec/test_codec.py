@@ -46,18 +46,19 @@ def works(draw: st.DrawFn) -> Work:
     lines = draw(st.integers(1, 20))
     kind = draw(st.sampled_from(SENT_DOWN))
     several = st.lists(numbers, min_size=lines, max_size=lines).map(tuple)
+    seeks = kind == "seek"
     return Work(
         draw(tokens),
         draw(st.sampled_from([kind, Kind(kind)])),
         draw(small),
         draw(words),
         draw(small),
-        draw(several),
-        () if kind == "persist" else draw(several),
+        () if seeks else draw(several),
+        () if seeks or kind == "persist" else draw(several),
         draw(st.lists(keys, min_size=lines, max_size=lines).map(tuple)),
         draw(numbers),
         draw(
-            st.sampled_from([0, 1, lines])
+            st.sampled_from([1] if seeks else [0, 1, lines])
             .flatmap(lambda many: st.lists(words, min_size=many, max_size=many))
             .map(tuple)
         ),
@@ -121,6 +122,8 @@ def test_reports_round_trip(sent: list[Report]) -> None:
 @pytest.mark.parametrize("buffer", [bytes, bytearray, memoryview])
 def test_every_kind_and_buffer(kind: str, buffer: type) -> None:
     work = WORK._replace(kind=kind, dst=() if kind == "persist" else (7, 8))
+    if kind == "seek":
+        work = work._replace(src=(), dst=(), spaces=("a",))
     assert decode_effects(buffer(encode_effects([work]))) == [work]
 
 
@@ -181,6 +184,24 @@ def test_the_layout_is_pinned() -> None:
         "95" + "a7" + b"kvstate".hex() + "01" + f"a{len(SPEC_VERSION):x}" + SPEC_VERSION.encode().hex()
         + "a7" + b"effects".hex() + "91" + "92" + "02" + "920001"
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"src": (1,)}, "effect 0 has 1 source and 0 destination blocks, to seek"),
+        ({"dst": (1,)}, "effect 0 has 0 source and 1 destination blocks, to seek"),
+        ({"keys": ()}, "effect 0 has 0 keys and 1 key spaces, to seek"),
+        ({"spaces": ()}, "effect 0 has 2 keys and 0 key spaces, to seek"),
+        ({"spaces": ("a", "a")}, "effect 0 has 2 keys and 2 key spaces, to seek"),
+    ],
+)
+def test_a_seek_is_about_keys_of_one_space_and_no_blocks(changes: dict[str, Any], sentence: str) -> None:
+    work = WORK._replace(kind="seek", src=(), dst=(), spaces=("a",))
+    assert decode_effects(encode_effects([work])) == [work]
+    with pytest.raises(CodecError) as refused:
+        encode_effects([work._replace(**changes)])
+    assert str(refused.value) == sentence
 
 
 # --- Totality -------------------------------------------------------------------------------------------------------

@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from kvstate.machines.audit import audit, recount
+from kvstate.machines.config import PoolConfig
 from kvstate.machines.tables.block import State as B
 from kvstate.machines.tables.key import State as K
 from kvstate.machines.tables.load import State as L
+from kvstate.machines.tables.part import State as P
 from kvstate.machines.tables.transfer import State as X
-from tests.machines.rig import Rig
+from tests.machines.rig import Rig, key, keys
 
 
 def busy() -> Rig:
@@ -178,3 +180,64 @@ def test_a_lost_part_counts_as_lost(rig: Rig) -> None:
     assert (rig.column("block", "lost")[0], rig.column("block", "lost")[6]) == (1, 1)
     rig.books.column("block", "lost")[6] = 0
     assert audit(rig.ledger) == ["L8.recount: block 6 has lost 0, the records say 1"]
+
+
+def asking() -> Rig:
+    """A seek of two keys, each in a part of its own, neither of which has answered."""
+    store = PoolConfig("store", 2, durable=True, verify=True, shared=True)
+    rig = Rig(pools=(PoolConfig("device", 2), store), part_blocks=1)
+    assert rig.ledger.seek(rig.open(), keys(1, 2), pool=1, deadline=9.0)
+    return rig
+
+
+def parts(books: Any) -> dict[int, Any]:
+    return books.seeks.by_part  # type: ignore[no-any-return]
+
+
+def seek_of(books: Any) -> Any:
+    return next(iter(books.seeks.live.values()))
+
+
+SOUGHT: dict[str, tuple[Callable[[Any], object], list[str]]] = {
+    "nothing": (lambda books: None, []),
+    "a part that flies for nobody": (
+        lambda books: seek_of(books).waits.pop(min(parts(books))),
+        ["L7.sought: 2 parts are on record as looking for keys, and seeks wait for others"],
+    ),
+    "a part that is not on record": (
+        lambda books: parts(books).pop(min(parts(books))),
+        [
+            "L7.sought: seek {seek} waits for the part in slot 0, which does not fly for it",
+            "L7.sought: 1 parts are on record as looking for keys, and seeks wait for others",
+        ],
+    ),
+    "a part that is over": (
+        lambda books: books.parts_state.__setitem__(0, P.LANDED),
+        ["L7.sought: seek {seek} waits for the part in slot 0, which does not fly for it"],
+    ),
+    "a part that is no more": (
+        lambda books: books.parts.items.__setitem__(0, None),
+        ["L7.sought: seek {seek} waits for the part in slot 0, which does not fly for it"],
+    ),
+    "no part at all": (
+        lambda books: [one.clear() for one in (seek_of(books).waits, parts(books))],
+        ["L7.sought: seek {seek} waits for no part, and is not over"],
+    ),
+    "a key of no seek": (
+        lambda books: books.seeks.sought["a"].update({key(3): 77}),
+        ["L7.sought: key 03030303 of a is sought by seek 77, which is over"],
+    ),
+    "a key of another": (
+        lambda books: books.seeks.sought["a"].update({key(3): seek_of(books).id}),
+        ["L7.sought: key 03030303 of a is sought by seek {seek}, which is over"],
+    ),
+}
+
+
+@pytest.mark.parametrize("what", SOUGHT)
+def test_what_is_sought_by_nobody_is_found(what: str) -> None:
+    rig = asking()
+    plant, sentences = SOUGHT[what]
+    number = seek_of(rig.books).id
+    plant(rig.books)
+    assert audit(rig.ledger) == [sentence.format(seek=number) for sentence in sentences]

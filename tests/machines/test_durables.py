@@ -99,7 +99,7 @@ def test_a_condemned_key_may_come_back_whole(rig: Rig) -> None:
 def test_every_rank_is_told_and_long_lists_are_cut(
     make_rig: Callable[..., Rig], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kvstate.machines.durables.LINES", 2)
+    monkeypatch.setattr("kvstate.machines.shareds.LINES", 2)
     rig = make_rig(pools=THREE, ranks=2)
     recover(rig, 1, 2, 3)
     told = kept(rig.effects())

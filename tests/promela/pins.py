@@ -13,5 +13,7 @@ STATES = {
     "queue": 2800,
     "durable": 1310,
     "twice": 1117,
+    "holes": 2484,
+    "parts": 1268,
 }
 """By scope: the vectors that the ledger reaches, and the states that Spin stores."""

@@ -59,6 +59,7 @@ def served(kv: KVRuntime) -> list[Ending]:
     """A request that stores a block, and one that loads it; how job and load ended."""
     endings: list[Ending] = []
     for number in range(2):
+        kv.poll()  # tells the time: processes may have taken longer to start than an offload is waited for
         lease = got(kv.open("a"))
         hit = got(kv.lookup(lease, [key(1)]))
         refs = got(kv.allocate(lease, 1)).blocks
@@ -307,10 +308,17 @@ CALLS: dict[str, Callable[[KVRuntime], object]] = {
     "foreign_allocated": lambda kv: kv.foreign_allocated([0]),
     "foreign_reused": lambda kv: kv.foreign_reused([0]),
     "foreign_freed": lambda kv: kv.foreign_freed([]),
+    "announce": lambda kv: kv.announce(1, []),
+    "vanish": lambda kv: kv.vanish(1, []),
+    "seek": lambda kv: kv.seek(1, [], pool=1),
+    "greet": lambda kv: kv.greet("b"),
+    "offer": lambda kv: kv.offer(1, [], to="b", request=b""),
+    "withdraw": lambda kv: kv.withdraw(1),
+    "close_offer": lambda kv: kv.close_offer(1, taken=False),
     "shutdown": lambda kv: kv.shutdown(0.0),
     "close": lambda kv: kv.close(),
 }
-ANYBODY = {"report", "now", "incarnation"}
+ANYBODY = {"report", "now", "incarnation", "tell"}
 """What any thread may call at any time."""
 
 

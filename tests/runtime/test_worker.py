@@ -186,3 +186,35 @@ def test_copies_by_threads_report_through_it() -> None:
     assert inbox.wait(30.0)
     assert decode_up(worker.take_reports()).items == [Report(Token(1, 1), Outcome.DONE)]
     assert worker.close(5.0) == ()
+
+
+def test_a_step_that_is_over_here_is_not_waited_for(bench: Bench) -> None:
+    bench.feed(store(1, after=4))
+    bench.worker.step_retired(3)
+    assert bench.copier.flights == []
+    bench.worker.step_retired(4)
+    assert [flight.token.serial for flight in bench.copier.flights] == [1]
+
+
+def test_a_fence_that_is_bounded_proves_nothing_when_its_time_is_over() -> None:
+    gate, inbox = threading.Event(), Inbox()
+
+    def wait(_work: Work, _start: float) -> None:
+        gate.wait(10.0)
+
+    copier = ThreadCopier(pools(), inbox, 1, on_land=wait)
+    worker = Worker(1, 2, {"cpu": copier}, inbox, fence_seconds=0.01)
+    try:
+        worker.feed(encode_down(1, 2, [store(1), AskFence(7)]))
+        *troubles, fenced = decode_up(worker.take_reports()).items
+        assert fenced == Fenced(7, ())
+        (trouble,) = troubles
+        assert isinstance(trouble, Trouble)
+        assert "still running after 0.01 s" in trouble.sentence
+        gate.set()
+        copier.fence()
+        worker.feed(encode_down(1, 2, [AskFence(8)]))
+        assert decode_up(worker.take_reports()).items[-1] == Fenced(8, (("cpu", 1),))
+    finally:
+        gate.set()
+        worker.close(5.0)

@@ -148,7 +148,7 @@ def test_a_new_process_knows_nothing_and_takes_no_report_of_the_one_before() -> 
     ("commands", "sentence"),
     [
         ("delver t3", "there is no command delver; did you mean deliver?"),
-        ("zzz", "there is no command zzz; there are abort, allocate, bytes,"),
+        ("zzz", "there is no command zzz; there are abort, allocate, announce, bytes,"),
         ("open", "it has too few words; it is written `open REQUEST... [space=TENANT]`"),
         ("finish r1 r2", "it has too many words; it is written `finish REQUEST`"),
         ("abort r9", "there is no request r9; open it first (open r9)"),

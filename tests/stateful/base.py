@@ -95,8 +95,13 @@ class Flight:
     """What was to move it is gone; no further byte will."""
 
     @property
+    def lines(self) -> int:
+        """A seek has keys and no blocks, a hold has blocks and no keys."""
+        return max(len(self.work.src), len(self.work.keys))
+
+    @property
     def over(self) -> bool:
-        return self.landed == len(self.work.src)
+        return self.landed == self.lines
 
 
 @dataclass(eq=False)
@@ -130,6 +135,7 @@ class Tier(NamedTuple):
     durable: bool = False
     verify: bool = True
     copier: str = "cpu"
+    shared: bool = False
 
 
 @dataclass(frozen=True)
@@ -153,7 +159,7 @@ class Scope:
     def config(self, incarnation: int = 1) -> LedgerConfig:
         pools = [PoolConfig("device", self.device)]
         pools += [
-            PoolConfig(f"tier{number}", *(tier.blocks, tier.durable, tier.verify, tier.copier))
+            PoolConfig(f"tier{number}", tier.blocks, tier.durable, tier.verify, tier.copier, shared=tier.shared)
             for number, tier in enumerate(self.tiers, start=1)
         ]
         return LedgerConfig(

@@ -53,7 +53,7 @@ class Copies(Requests):
         """A copy moves its bytes, or some of them."""
         flight = self.pick(self.ready())
         if flight is not None:
-            left = len(flight.work.src) - flight.landed
+            left = flight.lines - flight.landed
             self.land_lines(flight, 1 + self.dice.below(left) if self.dice.chance(10) else left)
 
     def land_lines(self, flight: Flight, count: int) -> None:
@@ -72,7 +72,7 @@ class Copies(Requests):
 
     def land_fully(self, flight: Flight) -> None:
         if not flight.over and not flight.dead:
-            self.land_lines(flight, len(flight.work.src) - flight.landed)
+            self.land_lines(flight, flight.lines - flight.landed)
 
     def untouched(self, flight: Flight) -> None:
         """See `laws`."""
@@ -110,7 +110,7 @@ class Copies(Requests):
             if self.dice.chance(50):
                 self.land_fully(flight)
             outcome, code = self.dice.one(BAD)
-            line = self.dice.one((-1, 0, len(flight.work.src) - 1))
+            line = self.dice.one((-1, 0, flight.lines - 1))
             self.send(flight, Report(flight.work.token, outcome, (Failure(line, int(code), "fetch"),)))
 
     def deliver_again(self) -> None:

@@ -12,6 +12,7 @@ from tests.stateful.foreign_world import FOREIGN_SCOPES, ForeignWorld
 from tests.stateful.groups_world import GROUPS_SCOPES, GroupsWorld
 from tests.stateful.ranks_world import RANK_SCOPES, RanksWorld
 from tests.stateful.runtime_world import RUNTIME_SCOPES, RuntimeWorld
+from tests.stateful.shared_world import SHARED_SCOPES, SharedWorld
 from tests.stateful.threads_world import ThreadsWorld
 from tests.stateful.world import World
 
@@ -22,6 +23,7 @@ WORLDS: dict[str, tuple[type[World], dict[str, Scope]]] = {
     "groups": (GroupsWorld, GROUPS_SCOPES),
     "foreign": (ForeignWorld, FOREIGN_SCOPES),
     "durable": (DurableWorld, DURABLE_SCOPES),
+    "shared": (SharedWorld, SHARED_SCOPES),
     "ranks": (RanksWorld, RANK_SCOPES),
     "ranks on threads": (ThreadsWorld, RANK_SCOPES),
 }

@@ -20,14 +20,14 @@ from random import Random
 import pytest
 
 from kvstate import __version__
-from tests.stateful import durable_faults, foreign_faults, groups_faults  # noqa: F401  they list their own
+from tests.stateful import durable_faults, foreign_faults, groups_faults, shared_faults  # noqa: F401  they list their own
 from tests.stateful.faults import FAULTS
 from tests.stateful.runtime_faults import UNSEEN
 from tests.stateful.search import WORLDS, Failed, shortest, walked
 from tests.stateful.seen import Seen
 from tests.stateful.world import MIXES
 
-LIKELY = {"ledger": 3, "runtime": 2, "threads": 1, "groups": 1, "ranks": 1, "durable": 2}
+LIKELY = {"ledger": 3, "runtime": 2, "threads": 1, "groups": 1, "ranks": 1, "durable": 2, "shared": 2}
 """How often each world is walked."""
 
 

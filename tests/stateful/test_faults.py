@@ -6,7 +6,7 @@ from itertools import islice
 
 import pytest
 
-from tests.stateful import durable_faults, foreign_faults, groups_faults  # noqa: F401  they list their own
+from tests.stateful import durable_faults, foreign_faults, groups_faults, shared_faults  # noqa: F401  they list their own
 from tests.stateful.faults import FAULTS, Fault, seeds
 from tests.stateful.runtime_faults import UNSEEN
 from tests.stateful.search import Failed, walked
@@ -40,4 +40,12 @@ def test_a_fault_that_nothing_can_notice_is_not_found(fault: Fault, monkeypatch:
 def test_there_are_enough_and_each_has_a_name() -> None:
     names = [fault.name for fault in FAULTS]
     assert len(names) == len(set(names)) >= 25
-    assert {fault.world for fault in FAULTS} == {"ledger", "runtime", "threads", "groups", "foreign", "durable"}
+    assert {fault.world for fault in FAULTS} == {
+        "ledger",
+        "runtime",
+        "threads",
+        "groups",
+        "foreign",
+        "durable",
+        "shared",
+    }

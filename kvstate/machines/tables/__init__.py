@@ -13,7 +13,7 @@ from kvstate.machines.tables.part import PartTable
 from kvstate.machines.tables.service import ServiceTable
 from kvstate.machines.tables.transfer import TransferTable
 
-SPEC_VERSION = "0.2.0"
+SPEC_VERSION = "0.3.0"
 """The version of the data that these tables were printed from."""
 
 TABLES: dict[str, type[Table]] = {

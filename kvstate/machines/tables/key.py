@@ -31,12 +31,13 @@ class Event(IntEnum):
     OFFER = 1  # request
     HIT = 2  # request
     RESET = 3  # request
-    WARM = 4  # report
-    COMMIT = 5  # signal
-    DROP = 6  # signal
-    CONDEMN = 7  # signal
-    COOL = 8  # signal
-    EVICTED = 9  # signal
+    VANISH = 4  # request
+    WARM = 5  # report
+    COMMIT = 6  # signal
+    DROP = 7  # signal
+    CONDEMN = 8  # signal
+    COOL = 9  # signal
+    EVICTED = 10  # signal
 
 
 def _refuse(t: KeyTable, i: int) -> int:
@@ -87,22 +88,27 @@ def _K08(t: KeyTable, i: int) -> int:
     return 8
 
 
-def _K09(t: KeyTable, i: int) -> int:
-    t.state[i] = 3  # cooling
+def _K14(t: KeyTable, i: int) -> int:
+    t.state[i] = 0  # absent
     return 9
 
 
-def _K10(t: KeyTable, i: int) -> int:
+def _K09(t: KeyTable, i: int) -> int:
+    t.state[i] = 3  # cooling
     return 10
+
+
+def _K10(t: KeyTable, i: int) -> int:
+    return 11
 
 
 def _K11(t: KeyTable, i: int) -> int:
     t.state[i] = 2  # ready
-    return 11
+    return 12
 
 
 def _K12(t: KeyTable, i: int) -> int:
-    return 12
+    return 13
 
 
 CELLS: tuple[int, ...] = (
@@ -111,7 +117,8 @@ CELLS: tuple[int, ...] = (
     2,  # offer: K02
     REFUSED,  # hit
     REFUSED,  # reset
-    12,  # warm: K12
+    REFUSED,  # vanish
+    13,  # warm: K12
     REFUSED,  # commit
     REFUSED,  # drop
     REFUSED,  # condemn
@@ -122,7 +129,8 @@ CELLS: tuple[int, ...] = (
     REFUSED,  # offer
     REFUSED,  # hit
     REFUSED,  # reset
-    12,  # warm: K12
+    REFUSED,  # vanish
+    13,  # warm: K12
     3,  # commit: K03
     4,  # drop: K04
     REFUSED,  # condemn
@@ -133,29 +141,32 @@ CELLS: tuple[int, ...] = (
     REFUSED,  # offer
     0,  # hit: K13
     7,  # reset: K07
-    12,  # warm: K12
+    9,  # vanish: K14
+    13,  # warm: K12
     REFUSED,  # commit
     REFUSED,  # drop
     5,  # condemn: K05
-    9,  # cool: K09
+    10,  # cool: K09
     6,  # evicted: K06
     # cooling
     REFUSED,  # begin
     REFUSED,  # offer
     REFUSED,  # hit
     7,  # reset: K07
-    11,  # warm: K11
+    9,  # vanish: K14
+    12,  # warm: K11
     REFUSED,  # commit
     REFUSED,  # drop
     5,  # condemn: K05
-    10,  # cool: K10
+    11,  # cool: K10
     6,  # evicted: K06
     # condemned
     1,  # begin: K01
     2,  # offer: K02
     REFUSED,  # hit
     8,  # reset: K08
-    12,  # warm: K12
+    REFUSED,  # vanish
+    13,  # warm: K12
     REFUSED,  # commit
     REFUSED,  # drop
     REFUSED,  # condemn
@@ -174,6 +185,7 @@ BY_ROW: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("K06", ()),
     ("K07", ("unnamed",)),
     ("K08", ()),
+    ("K14", ("unnamed",)),
     ("K09", ("wait_warm",)),
     ("K10", ()),
     ("K11", ()),
@@ -191,10 +203,11 @@ CHANGES: dict[int, Callable[[KeyTable, int], int]] = {
     6: _K06,
     7: _K07,
     8: _K08,
-    9: _K09,
-    10: _K10,
-    11: _K11,
-    12: _K12,
+    9: _K14,
+    10: _K09,
+    11: _K10,
+    12: _K11,
+    13: _K12,
 }
 """For a row that is fired without a look at its guard: what makes its changes."""
 
@@ -212,6 +225,7 @@ class KeyTable(Columns):
     STATES = tuple(state.name.lower() for state in State)
     EVENTS = tuple(event.name.lower() for event in Event)
     KINDS: ClassVar[tuple[str, ...]] = (
+        "request",
         "request",
         "request",
         "request",
@@ -239,12 +253,11 @@ class KeyTable(Columns):
 
     def choose(self, slot: int, event: int) -> int:
         """The row that would answer `event`, or REFUSED. Changes nothing."""
-        row = CELLS[self.state[slot] * 10 + event]
-        return row
+        return CELLS[self.state[slot] * 11 + event]
 
     def fire(self, slot: int, event: int) -> int:
         """Fire the row that answers `event` and return it, or return REFUSED and change nothing."""
-        return FIRE[self.state[slot] * 10 + event](self, slot)
+        return FIRE[self.state[slot] * 11 + event](self, slot)
 
     def each(self, slots: Iterable[int], event: int) -> list[int]:
         """Fire `event` on one slot after the other up to the first that refuses; returns the arcs."""

@@ -73,22 +73,38 @@ def _each_reset(t: KeyTable, slots: Iterable[int]) -> list[int]:
     return arcs
 
 
+def _each_vanish(t: KeyTable, slots: Iterable[int]) -> list[int]:
+    arcs: list[int] = []
+    state = t.state
+    for i in slots:
+        now = state[i]
+        if now == 2:  # ready
+            state[i] = 0  # absent
+            arcs.append(14)  # K14
+        elif now == 3:  # cooling
+            state[i] = 0  # absent
+            arcs.append(15)  # K14
+        else:
+            break
+    return arcs
+
+
 def _each_warm(t: KeyTable, slots: Iterable[int]) -> list[int]:
     arcs: list[int] = []
     state = t.state
     for i in slots:
         now = state[i]
         if now == 0:  # absent
-            arcs.append(17)  # K12
-        elif now == 1:  # writing
-            arcs.append(18)  # K12
-        elif now == 2:  # ready
             arcs.append(19)  # K12
+        elif now == 1:  # writing
+            arcs.append(20)  # K12
+        elif now == 2:  # ready
+            arcs.append(21)  # K12
         elif now == 3:  # cooling
             state[i] = 2  # ready
-            arcs.append(16)  # K11
+            arcs.append(18)  # K11
         elif now == 4:  # condemned
-            arcs.append(20)  # K12
+            arcs.append(22)  # K12
         else:
             break
     return arcs
@@ -143,9 +159,9 @@ def _each_cool(t: KeyTable, slots: Iterable[int]) -> list[int]:
         now = state[i]
         if now == 2:  # ready
             state[i] = 3  # cooling
-            arcs.append(14)  # K09
+            arcs.append(16)  # K09
         elif now == 3:  # cooling
-            arcs.append(15)  # K10
+            arcs.append(17)  # K10
         else:
             break
     return arcs
@@ -172,6 +188,7 @@ EACH: tuple[Callable[[KeyTable, Iterable[int]], list[int]], ...] = (
     _each_offer,
     _each_hit,
     _each_reset,
+    _each_vanish,
     _each_warm,
     _each_commit,
     _each_drop,
@@ -196,13 +213,15 @@ ARCS: tuple[tuple[int, int, int], ...] = (
     (7, 2, 0),  # K07: ready -> absent
     (7, 3, 0),  # K07: cooling -> absent
     (8, 4, 0),  # K08: condemned -> absent
-    (9, 2, 3),  # K09: ready -> cooling
-    (10, 3, 3),  # K10: cooling -> cooling
-    (11, 3, 2),  # K11: cooling -> ready
-    (12, 0, 0),  # K12: absent -> absent
-    (12, 1, 1),  # K12: writing -> writing
-    (12, 2, 2),  # K12: ready -> ready
-    (12, 4, 4),  # K12: condemned -> condemned
+    (9, 2, 0),  # K14: ready -> absent
+    (9, 3, 0),  # K14: cooling -> absent
+    (10, 2, 3),  # K09: ready -> cooling
+    (11, 3, 3),  # K10: cooling -> cooling
+    (12, 3, 2),  # K11: cooling -> ready
+    (13, 0, 0),  # K12: absent -> absent
+    (13, 1, 1),  # K12: writing -> writing
+    (13, 2, 2),  # K12: ready -> ready
+    (13, 4, 4),  # K12: condemned -> condemned
 )
 """What a row does from one state is an arc: row, state before, state after."""
 
@@ -212,25 +231,27 @@ NUMBERS = {arc[:2]: number for number, arc in enumerate(ARCS)}
 CASES: Mapping[tuple[int, int], tuple[int, ...]] = {
     (0, 0): (1,),  # absent, begin
     (0, 1): (2,),  # absent, offer
-    (0, 4): (12,),  # absent, warm
-    (1, 4): (12,),  # writing, warm
-    (1, 5): (3,),  # writing, commit
-    (1, 6): (4,),  # writing, drop
+    (0, 5): (13,),  # absent, warm
+    (1, 5): (13,),  # writing, warm
+    (1, 6): (3,),  # writing, commit
+    (1, 7): (4,),  # writing, drop
     (2, 2): (0,),  # ready, hit
     (2, 3): (7,),  # ready, reset
-    (2, 4): (12,),  # ready, warm
-    (2, 7): (5,),  # ready, condemn
-    (2, 8): (9,),  # ready, cool
-    (2, 9): (6,),  # ready, evicted
+    (2, 4): (9,),  # ready, vanish
+    (2, 5): (13,),  # ready, warm
+    (2, 8): (5,),  # ready, condemn
+    (2, 9): (10,),  # ready, cool
+    (2, 10): (6,),  # ready, evicted
     (3, 3): (7,),  # cooling, reset
-    (3, 4): (11,),  # cooling, warm
-    (3, 7): (5,),  # cooling, condemn
-    (3, 8): (10,),  # cooling, cool
-    (3, 9): (6,),  # cooling, evicted
+    (3, 4): (9,),  # cooling, vanish
+    (3, 5): (12,),  # cooling, warm
+    (3, 8): (5,),  # cooling, condemn
+    (3, 9): (11,),  # cooling, cool
+    (3, 10): (6,),  # cooling, evicted
     (4, 0): (1,),  # condemned, begin
     (4, 1): (2,),  # condemned, offer
     (4, 3): (8,),  # condemned, reset
-    (4, 4): (12,),  # condemned, warm
+    (4, 5): (13,),  # condemned, warm
 }
 """For each state and event that any row answers: these rows."""
 
@@ -244,6 +265,7 @@ GUARDS: tuple[Callable[[Any, Any], Any] | None, ...] = (
     None,  # K06
     None,  # K07
     None,  # K08
+    None,  # K14
     None,  # K09
     None,  # K10
     None,  # K11

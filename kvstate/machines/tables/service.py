@@ -139,8 +139,7 @@ class ServiceTable(Columns):
 
     def choose(self, slot: int, event: int) -> int:
         """The row that would answer `event`, or REFUSED. Changes nothing."""
-        row = CELLS[self.state[slot] * 4 + event]
-        return row
+        return CELLS[self.state[slot] * 4 + event]
 
     def fire(self, slot: int, event: int) -> int:
         """Fire the row that answers `event` and return it, or return REFUSED and change nothing."""

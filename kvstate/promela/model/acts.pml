@@ -26,6 +26,7 @@ inline act_part_keep_adopted(x, effect) {
 }
 inline act_part_note_failures(x, effect) { skip }
 inline act_part_undo_late(x, effect) { skip }
+inline act_part_hear_seek(x, effect) { skip }
 
 /* The owner is over, or starts anew: its parts answer for themselves from here on. */
 inline let_go(owner) {
