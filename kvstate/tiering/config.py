@@ -76,7 +76,7 @@ class TierConfig:
 
 def check_tiers(tiers: Sequence[TierConfig], ledger: LedgerConfig) -> None:
     """Errors: `ConfigError` for tiers that do not fit the pools of this ledger."""
-    below = [pool.name for pool in ledger.pools[1:]]
+    below = [pool.name for pool in ledger.pools[1:] if pool.durable or not pool.shared]  # to a peer nothing is stored
     seen: set[str] = set()
     for number, tier in enumerate(tiers):
         if not isinstance(tier, TierConfig):

@@ -17,6 +17,7 @@ from kvstate.machines.messages import Report
 from kvstate.runtime import pieces
 from kvstate.runtime.tiers import disk as disk_module
 from kvstate.runtime.tiers import folder as folder_module
+from kvstate.runtime.tiers import reading as reading_module
 from kvstate.runtime.tiers.sealed import Seal, Sum
 from tests.reliability.rig import (
     BYSTANDERS,
@@ -206,7 +207,7 @@ def call(name: str, number: int, times: int = 99) -> Inject:
                 raise OSError(number, os.strerror(number), str(args[0]) if isinstance(args[0], str) else None)
             return getattr(os, name)(*args, **options)
 
-        with patch.object(folder_module, "os", Os(name, fails)):
+        with patch.object(folder_module, "os", Os(name, fails)), patch.object(reading_module, "os", Os(name, fails)):
             yield
 
     return broken
@@ -221,7 +222,7 @@ def writing(error: BaseException, times: int = 99) -> Inject:
 
 
 def reading(error: BaseException, times: int = 99) -> Inject:
-    return lambda rig: raising(folder_module, "read_summed", error, times)
+    return lambda rig: raising(reading_module, "read_whole", error, times)
 
 
 def carrying(error: BaseException) -> Inject:
@@ -325,7 +326,7 @@ def _nothing(seals: Any, slot: int) -> None:
 
 
 IO, SPACE_OUT, ACCESS, READ_ONLY, FILES = errno.EIO, errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EMFILE
-WRITE_HANGS, READ_HANGS = hang(folder_module, "write_all"), hang(folder_module, "read_summed")
+WRITE_HANGS, READ_HANGS = hang(folder_module, "write_all"), hang(reading_module, "read_whole")
 CASES: tuple[Case, ...] = (
     Case("host", "store", "write", "the copy raises MemoryError", copying(MemoryError())),
     Case("host", "store", "write", "the copy raises once", copying(MemoryError(), 1)),

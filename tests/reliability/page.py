@@ -7,18 +7,24 @@ python -m tests.reliability.page --check    is the page what came of it? (status
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from kvstate.spec.site_words import table
+from tests.objects.server import ENVIRONMENT, S3Server
 from tests.reliability.cases import CASES, Case, Outcome, run
 from tests.reliability.deaths import DEATHS, Found, die
+from tests.reliability.stores import CASES as STORE_CASES
+from tests.reliability.stores import run as run_store
+from tests.reliability.stores import store_line
 from tests.tidy.files import ROOT
 
 PAGE = ROOT / "docs" / "reliability.md"
 HEADS = "tier | does | stage | what happens | code | tries | told | lost | left"
+STORE_HEADS = "does | stage | what happens | code | tries | told | lost | left"
 DEATH_HEADS = "when it dies | recovered | removed | what it was storing | what was stored before | left"
 TEXT = """# Reliability
 
@@ -52,6 +58,18 @@ Killed by SIGKILL there, with one block stored before. The next process opens th
 
 What is stored stays a hit for a process with the same fingerprint. Power that fails is another matter: see `sync` in
 [Disk tier](tiers.md).
+
+## An object store
+
+The same for [an object store](object-store.md): a real S3 server with a proxy before it that plays the network, a
+device, a host and a store pool, and each of {store_count} faults struck while one block was stored, loaded or sought.
+After each, what had nothing to do with it was got with its own bytes, another block was stored and got, and no block
+was held by nobody.
+
+{stores}
+
+Each request is tried again by itself where that may help, and each attempt of a part makes it anew: *tries* counts the
+attempts, of two. "Lost" is the object in the store; the next store of the key puts a good one there.
 """
 
 
@@ -98,12 +116,20 @@ def measured() -> str:
     with tempfile.TemporaryDirectory() as folder:
         faults = [line(case, run(case, Path(folder) / str(number))) for number, case in enumerate(CASES)]
         deaths = [death_line(where, die(where, Path(folder) / f"death-{place}")) for place, where in enumerate(DEATHS)]
-    return page(faults, deaths)
+        os.environ.update(ENVIRONMENT)
+        with S3Server(Path(folder) / "s3") as server:
+            stores = [store_line(case, run_store(case, server)) for case in STORE_CASES]
+    return page(faults, deaths, stores)
 
 
-def page(faults: Sequence[tuple[str, ...]], deaths: Sequence[tuple[str, ...]]) -> str:
+def page(
+    faults: Sequence[tuple[str, ...]], deaths: Sequence[tuple[str, ...]], stores: Sequence[tuple[str, ...]]
+) -> str:
     """The whole page."""
-    return TEXT.format(count=len(faults), faults=table(HEADS, faults), deaths=table(DEATH_HEADS, deaths))
+    return TEXT.format(
+        count=len(faults), faults=table(HEADS, faults), deaths=table(DEATH_HEADS, deaths),
+        store_count=len(stores), stores=table(STORE_HEADS, stores),
+    )  # fmt: skip
 
 
 def main() -> int:

@@ -56,6 +56,20 @@ def test_tiers_that_do_not_fit(tiers: Any, sentence: str) -> None:
     assert str(refused.value) == sentence
 
 
+def test_nothing_is_stored_with_a_peer_and_a_shared_store_is_a_tier_like_any_other() -> None:
+    shared = LedgerConfig(
+        (
+            DEVICE,
+            HOST,
+            PoolConfig("store", 4, durable=True, verify=True, shared=True),
+            PoolConfig("peer", 4, verify=True, shared=True),
+        )
+    )
+    check_tiers([tier("host"), tier("store")], shared)
+    with pytest.raises(ConfigError, match="peer is no pool below the device; there are host, store"):
+        check_tiers([tier("host"), tier("peer")], shared)
+
+
 def test_nothing_is_written_back_from_a_foreign_device() -> None:
     """No key names a block there, so it can't be known what is missing below."""
     foreign = LedgerConfig((PoolConfig("device", 4, foreign=True), HOST, DISK))
