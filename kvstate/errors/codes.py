@@ -15,6 +15,8 @@ class Code(IntEnum):
 
     BLOCK_NOT_FOUND = 2101
     """The tier does not hold the block that its index promised."""
+    LEASE_EXPIRED = 2102
+    """The peer no longer held the blocks for this copy when the copy had ended."""
     CRC_MISMATCH = 2201
     """The bytes do not match the checksum that they were sealed with."""
     VERSION_MISMATCH = 2202
@@ -79,6 +81,15 @@ PROPERTIES: Final[dict[Code, Properties]] = {
         condemns=True,
         sentence="The tier does not hold the block that its index promised.",
         remedy="Nothing: it is recomputed and stored anew. If it is frequent, something else deletes from the tier.",
+    ),
+    Code.LEASE_EXPIRED: Properties(
+        outcome="broken",
+        stages=("fetch", "verify"),
+        retryable=False,
+        fatal=False,
+        condemns=True,
+        sentence="The peer no longer held the blocks for this copy when the copy had ended.",
+        remedy="Give a longer lease or more renewals, or fetch sooner; if the peer called the offer off, nothing.",
     ),
     Code.CRC_MISMATCH: Properties(
         outcome="broken",
@@ -282,6 +293,16 @@ TRANSLATIONS: Final[dict[str, dict[str, Code]]] = {
         "403": Code.PERMISSION_DENIED,
         "407": Code.PERMISSION_DENIED,
     },
+    "obstore": {
+        "Connect": Code.PEER_LOST,
+        "Request": Code.PEER_LOST,
+        "Interrupted": Code.PEER_LOST,
+        "Timeout": Code.LOAD_TIMEOUT,
+        "obstore.exceptions.AlreadyExistsError": Code.SLOT_CONFLICT,
+        "obstore.exceptions.PreconditionError": Code.SLOT_CONFLICT,
+        "obstore.exceptions.PermissionDeniedError": Code.PERMISSION_DENIED,
+        "obstore.exceptions.UnauthenticatedError": Code.PERMISSION_DENIED,
+    },
     "cuda": {
         "cudaErrorMemoryAllocation": Code.KV_OOM,
         "cudaErrorTimeout": Code.LOAD_TIMEOUT,
@@ -375,6 +396,7 @@ TRANSLATIONS: Final[dict[str, dict[str, Code]]] = {
 TRANSIENT: Final[dict[str, frozenset[str]]] = {
     "errno": frozenset({"EAGAIN", "EBUSY", "EINTR", "EMFILE", "ENFILE", "EWOULDBLOCK"}),
     "http": frozenset({"429", "500", "503"}),
+    "obstore": frozenset(),
     "cuda": frozenset(),
     "python": frozenset({"builtins.BlockingIOError", "builtins.InterruptedError"}),
     "raw": frozenset(),

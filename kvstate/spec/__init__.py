@@ -18,3 +18,8 @@ def spec_dir() -> Path:
     package = Path(__file__).resolve().parent.parent
     packaged = package / "_spec"
     return packaged if packaged.is_dir() else package.parent / "spec"
+
+
+def peers_dir() -> Path:
+    """The folder in it of what two processes agree on that hand blocks to each other: a spec of its own."""
+    return spec_dir() / "peers"

@@ -1,4 +1,4 @@
-"""The pictures that are checked in, docs/pictures: one of each machine and one of the couplings.
+"""The pictures that are checked in, docs/pictures: one of each machine and one of the couplings, of either spec.
 
     python -m kvstate.spec.diagram_pictures           write them
     python -m kvstate.spec.diagram_pictures --check   are they what spec/ gives? (status 1 if not)
@@ -13,9 +13,10 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from kvstate.spec import spec_dir
+from kvstate.spec import peers_dir, spec_dir
 from kvstate.spec.diagram import DiagramError, couplings, picture
 from kvstate.spec.diagram_dot import dot
 from kvstate.spec.diagram_render import pure_renderer, render
@@ -28,8 +29,9 @@ def pictures() -> Iterator[tuple[str, bytes]]:
         raise DiagramError(
             "the checked-in pictures are drawn by graphviz-pure, which is not here: pip install 'kvstate[diagram]'"
         )
-    spec = load_spec()
-    for drawn in (*map(picture, spec.machines), couplings(spec)):
+    spec, peers = load_spec(), load_spec(peers_dir())
+    handed = replace(couplings(peers), name="peers")
+    for drawn in (*map(picture, spec.machines), couplings(spec), *map(picture, peers.machines), handed):
         yield f"{drawn.name}.svg", render(dot(drawn), "svg")
 
 

@@ -19,8 +19,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kvstate.errors.generate import render_errors
+from kvstate.spec import peers_dir
 from kvstate.spec.loader import load_spec
 from kvstate.spec.model import Spec
+from kvstate.spec.print_rows import MACHINES, Place
 from kvstate.spec.print_table import (
     HEADER,
     class_name,
@@ -33,10 +35,14 @@ from kvstate.spec.print_table import (
 ROOT = Path(__file__).resolve().parents[2]
 """The checkout. An installed package prints nothing."""
 TABLES = Path("kvstate/machines/tables")
-"""Where the tables are, from `ROOT`."""
+"""Where the tables of the ledger's machines are, from `ROOT`."""
+PEERS = Place("spec/peers", "kvstate.peers.tables")
+"""The machines of two processes that hand blocks to each other."""
+PEERS_TABLES = Path("kvstate/peers/tables")
+"""Where their tables are."""
 
 
-def render(spec: Spec) -> dict[str, str]:
+def render(spec: Spec, place: Place = MACHINES) -> dict[str, str]:
     """The package of tables: file name -> text. The same spec gives the same text, byte for byte.
 
     Errors: `ValueError` where a machine has a name that the package needs, or can't be a table.
@@ -45,21 +51,21 @@ def render(spec: Spec) -> dict[str, str]:
     taken = {"coupling", "__init__", *many} & {machine.name for machine in spec.machines}
     if taken:
         raise ValueError(f"no machine may be called {taken.pop()!r}: the tables have a module of that name")
-    tables = {f"{machine.name}.py": print_table(machine) for machine in spec.machines}
-    more = {f"{machine.name}_many.py": print_many(machine) for machine in spec.machines if machine.many}
-    return {"__init__.py": _package(spec), "coupling.py": _coupling(spec), **tables, **more}
+    tables = {f"{machine.name}.py": print_table(machine, place) for machine in spec.machines}
+    more = {f"{machine.name}_many.py": print_many(machine, place) for machine in spec.machines if machine.many}
+    return {"__init__.py": _package(spec, place), "coupling.py": _coupling(spec, place), **tables, **more}
 
 
-def _package(spec: Spec) -> str:
+def _package(spec: Spec, place: Place) -> str:
     machines = sorted(spec.machines, key=lambda machine: machine.name)
     lines = [
-        HEADER.format("spec/"),
+        HEADER.format(f"{place.folder}/"),
         '"""The tables of all machines, by the name of the machine."""',
         "",
         "from __future__ import annotations",
         "",
         "from kvstate.machines.table import Table",
-        *(f"from kvstate.machines.tables.{machine.name} import {class_name(machine)}" for machine in machines),
+        *(f"from {place.package}.{machine.name} import {class_name(machine)}" for machine in machines),
         "",
         f'SPEC_VERSION = "{spec.version}"',
         '"""The version of the data that these tables were printed from."""',
@@ -72,11 +78,11 @@ def _package(spec: Spec) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _coupling(spec: Spec) -> str:
+def _coupling(spec: Spec, place: Place) -> str:
     relations = [(relation.name, relation.of, relation.to) for relation in spec.relations]
     acts = [(act.id, act.machine, act.effect, act.act, act.order) for act in spec.acts]
     lines = [
-        HEADER.format("spec/coupling.toml"),
+        HEADER.format(f"{place.folder}/coupling.toml"),
         '"""What couples the machines, in the order in which it happens."""',
         "",
         "from __future__ import annotations",
@@ -103,9 +109,14 @@ def _listing(head: str, entries: Sequence[Sequence[str]]) -> list[str]:
 # --- The command ----------------------------------------------------------------------------------------------------
 
 
-def outputs(spec: Spec) -> dict[Path, str]:
-    """Every generated file of the project, relative to its root: the tables and the error codes."""
+def outputs(spec: Spec, peers: Spec | None = None) -> dict[Path, str]:
+    """Every generated file of the project, relative to its root: the tables and the error codes.
+
+    `peers` is the spec of handoffs, the one of this package if none is given.
+    """
     tables = {TABLES / name: text for name, text in render(spec).items()}
+    peers = load_spec(peers_dir()) if peers is None else peers
+    tables |= {PEERS_TABLES / name: text for name, text in render(peers, PEERS).items()}
     return tables | {Path(name): text for name, text in render_errors().items()}
 
 
@@ -120,8 +131,9 @@ def _read(path: Path) -> str | None:
 
 
 def _left_over(files: dict[Path, str], root: Path) -> list[Path]:
-    """Modules among the tables that nothing prints any more. The directory is the generator's own."""
-    there = sorted(path.relative_to(root) for path in (root / TABLES).glob("*.py"))
+    """Modules among the tables that nothing prints any more. The directories are the generator's own."""
+    folders = (root / TABLES, root / PEERS_TABLES)
+    there = sorted(path.relative_to(root) for folder in folders for path in folder.glob("*.py"))
     return [path for path in there if path not in files]
 
 

@@ -67,6 +67,103 @@ def who_ran_out_of_time_failed(machine: Machine) -> Iterator[str]:
             yield f"{row.id} calls a cancel a deadline"
 
 
+def only_a_closing_lease_aborts(machine: Machine) -> Iterator[str]:
+    """L1.aborted: nothing but an abort leads a batch to aborting, and from nowhere else it comes to aborted."""
+    for row in machine.rows:
+        stopped = row.to == "aborted" and row.sources == ("aborting",)
+        if row.to in ("aborting", "aborted") and row.events != ("abort",) and not stopped:
+            yield f"{row.id} leads to {row.to} on {' or '.join(row.events)}, and no lease is closing"
+
+
+def a_fall_gives_all_back(machine: Machine) -> Iterator[str]:
+    """L5.given_back: who says that a batch fell has given its blocks back, in one way, and its pins; over is then."""
+    for row in machine.rows:
+        if "fell" not in row.effects:
+            continue
+        before = row.effects[: row.effects.index("fell")]
+        if before.count("rollback") + before.count("leave") != 1:
+            yield f"{row.id} says fell, and its blocks are neither rolled back nor left, or both"
+        if "unpin" not in before:
+            yield f"{row.id} says fell, and still has its sources pinned"
+        if "over" in before:
+            yield f"{row.id} says over before it says how it ended"
+
+
+def the_end_of_a_wait_is_heard(machine: Machine) -> Iterator[str]:
+    """L7.heard: a batch answers cut and expire in every state, so no load waits for one that cannot be told."""
+    for state in machine.states:
+        for event in ("cut", "expire"):
+            guards = [row.when.source for row in machine.cell(state.name, event)]
+            if "True" not in guards and not any(f"not {guard}" in guards for guard in guards):
+                yield f"{state.name} does not always answer {event}"
+
+
+def a_late_timer_does_nothing(machine: Machine) -> Iterator[str]:
+    """L7.late: a back-off that ends where nobody waits for it moves nothing, changes nothing and says nothing."""
+    for row in machine.rows:
+        for event, waits in WAITS.items():
+            inert = row.to is None and not row.sets and not row.effects
+            if event in row.events and row.sources != (waits,) and not inert:
+                yield f"{row.id} takes {event} for something else than the end of {waits}"
+
+
+def what_is_broken_stays_broken(machine: Machine) -> Iterator[str]:
+    """L8.poison_stays: a broken invariant leads to poisoned from everywhere, and nothing leads out."""
+    for row in machine.rows:
+        if "broke" in row.events and row.to != "poisoned" and row.sources != ("poisoned",):
+            yield f"{row.id} hears that an invariant is broken, and goes on"
+        if "poisoned" in row.sources and row.to not in (None, "poisoned"):
+            yield f"{row.id} leads from poisoned to {row.to}"
+
+
+def a_new_life_is_clean(machine: Machine) -> Iterator[str]:
+    """L2.clean: what moves the generation of an engine's block says anew whether it is stained."""
+    for row in machine.rows:
+        known = _sets(row, "stained") is not None or _requires(row, machine, "not stained")
+        if _sets(row, "generation") is not None and not known:
+            yield f"{row.id} begins a life with the stains of the one before"
+
+
+WAITS = {"retry_due": "retry_wait", "warm": "cooling"}
+"""Events that end a back-off, and the state in which it is waited for."""
+
+
+def a_start_is_undisturbed(spec: Spec) -> Iterator[str]:
+    """L7.started: all that the start of a load sets off starts its batches and launches their parts, and no more.
+
+    So none of them is cut, or told that time is up, before it has begun.
+    """
+    rows = [("load", row) for row in spec.machine("load").rows if "start" in row.events]
+    seen: set[str] = set()
+    while rows:
+        machine, row = rows.pop()
+        if row.id in seen:
+            continue
+        seen.add(row.id)
+        for target, event in _set_off(spec, machine, row):
+            if (target, event) not in STARTS:
+                yield f"{row.id} is part of the start of a load, and sets off {target}.{event}"
+                continue
+            rows += [(target, then) for then in spec.machine(target).rows if event in then.events]
+
+
+STARTS = {("transfer", "start"), ("part", "launch"), *((name, f"{verb}_begin") for name in ("block", "foreign")
+                                                       for verb in ("read", "write"))}  # fmt: skip
+"""What the start of a load comes to."""
+LAUNCHES = "launch_parts"
+"""The act that launches parts: it fires `part.launch` itself."""
+
+
+def _set_off(spec: Spec, machine: str, row: Row) -> Iterator[tuple[str, str]]:
+    """The events that the effects of a row are, for other records."""
+    for link in spec.couplings:
+        if link.machine == machine and link.effect in row.effects:
+            yield link.target, link.event
+    for act in spec.acts:
+        if act.machine == machine and act.effect in row.effects:
+            yield ("part", "launch") if act.act == LAUNCHES else (act.machine, act.act)
+
+
 QUESTIONS: tuple[tuple[Question, str], ...] = (
     (a_life_ends_once, "block"),
     (a_batch_tells_once, "transfer"),
@@ -74,15 +171,28 @@ QUESTIONS: tuple[tuple[Question, str], ...] = (
     (a_retry_is_counted, "offload"),
     (a_retry_is_counted, "transfer"),
     (who_ran_out_of_time_failed, "offload"),
+    (only_a_closing_lease_aborts, "transfer"),
+    (a_fall_gives_all_back, "transfer"),
+    (the_end_of_a_wait_is_heard, "transfer"),
+    (a_late_timer_does_nothing, "offload"),
+    (a_late_timer_does_nothing, "transfer"),
+    (a_late_timer_does_nothing, "key"),
+    (what_is_broken_stays_broken, "service"),
+    (a_new_life_is_clean, "foreign"),
 )
 """Each question, and the machine that it is asked of."""
+SPEC_QUESTIONS: tuple[Callable[[Spec], Iterator[str]], ...] = (a_start_is_undisturbed,)
+"""Those that are asked of all machines and what couples them."""
 
 
-def broken(spec: Spec) -> Iterator[tuple[Question, str]]:
+def broken(spec: Spec) -> Iterator[tuple[Callable[..., Iterator[str]], str]]:
     """What the rows of a spec break: the question, and the sentence with the row. Nothing of a spec that is right."""
     for question, name in QUESTIONS:
         for sentence in question(spec.machine(name)):
             yield question, sentence
+    for of_spec in SPEC_QUESTIONS:
+        for sentence in of_spec(spec):
+            yield of_spec, sentence
 
 
 def _ends(machine: Machine) -> set[str]:

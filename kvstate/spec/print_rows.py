@@ -16,6 +16,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
+from typing import NamedTuple
 
 from kvstate.spec import expr
 from kvstate.spec.expr import Expr
@@ -82,6 +83,19 @@ def wide(node: Node, read: Callable[[str], str]) -> str:
 
 def _nothing(row: Row, local: dict[str, str]) -> list[str]:  # noqa: ARG001 - stands where changes are printed
     return []
+
+
+class Place(NamedTuple):
+    """Where the machines of a folder of the spec have their tables."""
+
+    folder: str
+    """The folder of the files, from the root of the checkout."""
+    package: str
+    """The package of the tables."""
+
+
+MACHINES = Place("spec", "kvstate.machines.tables")
+"""The machines of the ledger."""
 
 
 class RowPrinter:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 
 from kvstate.machines.columns_base import Columns
 from kvstate.spec.model import Machine, Row
-from kvstate.spec.print_rows import WIDTH, RowPrinter
+from kvstate.spec.print_rows import MACHINES, WIDTH, Place, RowPrinter
 
 MAX_STATES = 256
 """What fits into a byte of the column of states."""
@@ -29,17 +29,17 @@ RESERVED = frozenset({*dir(Columns), "state", "choose", "fire", "each", "arcs", 
 """No variable may be called so: a table or a loop of its functions has that name already."""
 
 
-def print_table(machine: Machine) -> str:
+def print_table(machine: Machine, place: Place = MACHINES) -> str:
     """The whole module. Errors: `ValueError` for a machine that can't be a table."""
-    return "\n".join(_Printer(machine).module()) + "\n"
+    return "\n".join(_Printer(machine, place).module()) + "\n"
 
 
-def print_many(machine: Machine) -> str:
+def print_many(machine: Machine, place: Place = MACHINES) -> str:
     """The module with the forms for many records, for a machine whose records come in numbers."""
     rows = RowPrinter(machine, class_name(machine))
     table = class_name(machine)
     lines = [
-        HEADER.format(f"spec/{machine.name}.toml"),
+        HEADER.format(f"{place.folder}/{machine.name}.toml"),
         _docstring(f"{machine.title}: the same rows for many records at a time"),
         "",
         "from __future__ import annotations",
@@ -48,7 +48,7 @@ def print_many(machine: Machine) -> str:
         "from typing import TYPE_CHECKING, Any",
         "",
         "if TYPE_CHECKING:",
-        f"    from kvstate.machines.tables.{machine.name} import {table}",
+        f"    from {place.package}.{machine.name} import {table}",
         *(line for event in rows.events for line in rows.each(event)),
         "",
         "",
@@ -114,8 +114,9 @@ def _docstring(text: str) -> str:
 class _Printer(RowPrinter):
     """Prints the parts of a module; each method gives its lines."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, place: Place) -> None:
         super().__init__(machine, class_name(machine))
+        self.place = place
         self.columns = [("state", "B"), *((var.name, TYPECODES[var.type]) for var in machine.vars)]
         self.guards: dict[tuple[str, ...], tuple[str, str]] = {}
         """For the rows of a cell: the function that chooses, and the one that fires."""
@@ -134,7 +135,7 @@ class _Printer(RowPrinter):
     def module(self) -> list[str]:
         machine = self.machine
         return [
-            HEADER.format(f"spec/{machine.name}.toml"),
+            HEADER.format(f"{self.place.folder}/{machine.name}.toml"),
             "# ruff: noqa: ARG001, N802 - all functions of rows are called alike, and as the row is",
             _docstring(machine.title),
             "",
@@ -147,7 +148,7 @@ class _Printer(RowPrinter):
             "",
             "from kvstate.machines.columns_base import Columns",
             f"from kvstate.machines.table import REFUSED{', Many' if self.machine.many else ''}",
-            *([f"from kvstate.machines.tables import {self.machine.name}_many as many"] if self.machine.many else []),
+            *([f"from {self.place.package} import {machine.name}_many as many"] if machine.many else []),
             *self.enums(),
             "",
             "",
@@ -169,7 +170,7 @@ class _Printer(RowPrinter):
         ]
 
     def enums(self) -> list[str]:
-        told = f'`spec/{self.machine.name}.toml` says what each means."""'
+        told = f'`{self.place.folder}/{self.machine.name}.toml` says what each means."""'
         lines = ["", "", "class State(IntEnum):", f'    """Where a record can be; {told}', ""]
         lines += [f"    {state.upper()} = {number}" for number, state in enumerate(self.states)]
         lines += ["", "", "class Event(IntEnum):", f'    """What can happen to a record; {told}', ""]
@@ -274,9 +275,10 @@ class _Printer(RowPrinter):
 
     def methods(self) -> list[str]:
         cell = f"[self.state[slot] * {len(self.events)} + event]"
-        find = [f"        row = CELLS{cell}"]
+        find = [f"        return CELLS{cell}"]
         if self.guards:
-            find += ["        if not isinstance(row, int):", "            row = row(self, slot)"]
+            find = [f"        row = CELLS{cell}", "        if not isinstance(row, int):"]
+            find += ["            row = row(self, slot)", "        return row"]
         each = [
             "",
             "    def each(self, slots: Iterable[int], event: int) -> list[int]:",
@@ -289,7 +291,6 @@ class _Printer(RowPrinter):
             "    def choose(self, slot: int, event: int) -> int:",
             '        """The row that would answer `event`, or REFUSED. Changes nothing."""',
             *find,
-            "        return row",
             "",
             "    def fire(self, slot: int, event: int) -> int:",
             '        """Fire the row that answers `event` and return it, or return REFUSED and change nothing."""',

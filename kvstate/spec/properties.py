@@ -22,11 +22,11 @@ PROPERTIES_FILE = "properties.toml"
 """Stands beside the machine files."""
 KINDS = ("always", "never", "leads-to", "sometimes")
 """How a property could be broken; the head of the file says what each means."""
-PARTNERS = ("copiers", "engine", "clock")
+PARTNERS = ("copiers", "engine", "clock", "peers", "transport")
 """Of whom something is assumed."""
-LAW = re.compile(r"L[1-9]\d?")
-"""The name of a law."""
-PROPERTY = re.compile(r"(L[1-9]\d?)\.[a-z][a-z0-9_]*")
+LAW = re.compile(r"[LP][1-9]\d?")
+"""The name of a law: L of the ledger, P of two parties."""
+PROPERTY = re.compile(r"([LP][1-9]\d?)\.[a-z][a-z0-9_]*")
 """The name of a property: that of its law, a dot, a word."""
 
 
@@ -128,7 +128,7 @@ def _check_names(top: Table, all_of_them: Iterable[Law | Property | Assumption])
 def _check_law(law: Law, found: Iterable[Property], problems: Problems) -> None:
     entry = _entry(f"law {law.name}", problems)
     if not LAW.fullmatch(law.name):
-        entry.complain(law.name, f'a law is called L and a number, not "{law.name}"')
+        entry.complain(law.name, f'a law is called L or P and a number, not "{law.name}"')
     if all(each.law != law.name for each in found):
         entry.complain(law.name, f"no property stands under {law.name}: say how it could be broken, or take it out")
     _check_sentence(entry, law.sentence)

@@ -32,7 +32,7 @@ from kvstate.spec.site_lists import (
     scenarios_page,
     source_page,
 )
-from kvstate.spec.site_machines import couplings_page, machine_page
+from kvstate.spec.site_machines import PEERS, couplings_page, machine_page
 from kvstate.spec.site_words import Words, file_page, slug
 
 DOCUMENTS = {
@@ -62,17 +62,24 @@ def pages(root: Path) -> dict[str, str]:
     registry = load_errors(root / "spec" / "errors.toml")
     laws = load_properties(root / "spec" / "properties.toml", root=root)
     documents = DOCUMENTS | {f"docs/{path.name}": path.name for path in sorted((root / "docs").glob("*.md"))}
-    ids = {row.id for machine in spec.machines for row in machine.rows}
-    ids |= {coupling.id for coupling in spec.couplings} | {act.id for act in spec.acts}
-    words = Words(root, names_of(registry, laws) | ids, _stories(root), _places(root, spec, documents))
+    peers = load_spec(root / "spec" / "peers")
+    ids = {row.id for one in (spec, peers) for machine in one.machines for row in machine.rows}
+    ids |= {link.id for one in (spec, peers) for link in one.couplings}
+    ids |= {act.id for one in (spec, peers) for act in one.acts}
+    handed = _stories(root, "handoff.md", "The ")
+    places = _places(root, spec, documents) | _places_of_peers(peers)
+    names = names_of(registry, laws) | ids
+    words = Words(root, names, _stories(root) | handed, places, dict.fromkeys(handed, "handoff.md"))
     made = {
         "couplings.md": couplings_page(spec, words),
+        "peers.md": couplings_page(peers, words, PEERS),
         "errors.md": errors_page(registry, words),
         "properties.md": properties_page(laws, words),
         "scenarios.md": scenarios_page(_scenarios(root), words),
         **reference_pages(words),
     }
     made |= {f"machines/{machine.name}.md": machine_page(machine, spec, words) for machine in spec.machines}
+    made |= {f"machines/{machine.name}.md": machine_page(machine, peers, words, PEERS) for machine in peers.machines}
     for path, page in documents.items():
         text = (root / path).read_text(encoding="utf-8").replace("{include} ../", "{include} parts/")
         made[page] = words.document(text, path, "index.md" if page == INCLUDED else page)
@@ -83,9 +90,9 @@ def pages(root: Path) -> dict[str, str]:
     return made
 
 
-def _stories(root: Path) -> frozenset[str]:
-    text = (root / "docs" / "late-callbacks.md").read_text(encoding="utf-8")
-    return frozenset(slug(line[3:]) for line in text.splitlines() if line.startswith("## "))
+def _stories(root: Path, page: str = "late-callbacks.md", begins: str = "") -> frozenset[str]:
+    text = (root / "docs" / page).read_text(encoding="utf-8")
+    return frozenset(slug(line[3:]) for line in text.splitlines() if line.startswith(f"## {begins}"))
 
 
 def _places(root: Path, spec: Spec, documents: dict[str, str]) -> dict[str, str]:
@@ -97,6 +104,14 @@ def _places(root: Path, spec: Spec, documents: dict[str, str]) -> dict[str, str]
         page = f"machines/{machine.name}.md"
         places |= {f"spec/{machine.name}.toml": page, f"docs/pictures/{machine.name}.svg": page}
     return places | {module_file(name, root): f"api/{name}.md" for name in MODULES}
+
+
+def _places_of_peers(peers: Spec) -> dict[str, str]:
+    places = {"spec/peers/coupling.toml": "peers.md", "docs/pictures/peers.svg": "peers.md"}
+    for machine in peers.machines:
+        page = f"machines/{machine.name}.md"
+        places |= {f"spec/peers/{machine.name}.toml": page, f"docs/pictures/{machine.name}.svg": page}
+    return places
 
 
 def _scenarios(root: Path) -> dict[str, str]:

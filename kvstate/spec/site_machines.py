@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from kvstate.spec.model import Event, Machine, Row, Spec, State
 from kvstate.spec.site_words import Words, anchor, below, code, table, target
 
@@ -14,7 +16,7 @@ _ROWS = """\
 In any of the states of *from*, on any of the events, when *when* holds: go to *to*. The *changes* are computed from the
 old values, then the *effects* happen in their order."""
 _EFFECTS = """\
-What the rows set off, in this order. The reason of each stands with the [couplings](../couplings.md)."""
+What the rows set off, in this order. The reason of each stands with the [couplings](../{}.md)."""
 _COUPLINGS = """\
 A row names effects and knows nothing more. Here stands what each of them is: an event of another machine, fired on
 every record that a relation yields, or an act of the ledger. Effects happen in the order of the row. Within one, acts
@@ -25,16 +27,29 @@ A relation leads from a record of one machine to records of one other. It compar
 counter."""
 
 
-def machine_page(machine: Machine, spec: Spec, words: Words) -> str:
+class Source(NamedTuple):
+    """A folder of the spec and the page of what couples its machines, with the `title` of that page."""
+
+    folder: str
+    couplings: str
+    title: str
+
+
+OWN = Source("spec", "couplings", "Couplings: how the machines hear of each other")
+PEERS = Source("spec/peers", "peers", "Couplings of a handoff: how its machines hear of each other")
+"""`OWN` and this: the two specs."""
+
+
+def machine_page(machine: Machine, spec: Spec, words: Words, source: Source = OWN) -> str:
     """One machine: what it is, its picture, states, variables, events, rows with their `why`, and effects."""
     page = f"machines/{machine.name}.md"
-    source = words.file(f"spec/{machine.name}.toml", page)
+    file = words.file(f"{source.folder}/{machine.name}.toml", page)
     states = [_state(machine, state, words, page) for state in machine.states]
     events = [_event(machine, event, spec, words, page) for event in machine.events]
     kinds = {event.kind for event in machine.events}
     parts = [
         f"# {machine.name}: {_small(machine.title)}",
-        f"Made from {source}. What a column means stands in [How to read a row](../reading-a-row.md).",
+        f"Made from {file}. What a column means stands in [How to read a row](../reading-a-row.md).",
         words.link(machine.doc, page).strip(),
         _picture(machine.name, f"The states of {machine.name} and the rows between them"),
         "## States",
@@ -47,18 +62,18 @@ def machine_page(machine: Machine, spec: Spec, words: Words) -> str:
         "## Rows",
         f"{len(machine.rows)} rows. {_ROWS}",
         _rows(machine, words, page),
-        *_effects(machine, spec, words),
+        *_effects(machine, spec, words, source),
     ]
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def couplings_page(spec: Spec, words: Words) -> str:
+def couplings_page(spec: Spec, words: Words, source: Source = OWN) -> str:
     """What each effect of each machine is: events of other machines, acts of the ledger, relations between."""
-    page = "couplings.md"
+    page = f"{source.couplings}.md"
     parts = [
-        "# Couplings: how the machines hear of each other",
-        f"Made from {words.file('spec/coupling.toml', page)}. {_COUPLINGS}",
-        _picture("couplings", "Which machine fires events of which other, and with which effects"),
+        f"# {source.title}",
+        f"Made from {words.file(f'{source.folder}/coupling.toml', page)}. {_COUPLINGS}",
+        _picture(source.couplings, "Which machine fires events of which other, and with which effects"),
     ]
     for machine in spec.machines:
         if machine.effects:
@@ -101,7 +116,7 @@ def _small(title: str) -> str:
 
 
 def _picture(name: str, said: str) -> str:
-    folder = "pictures" if name == "couplings" else "../pictures"
+    folder = "pictures" if name in (OWN.couplings, PEERS.couplings) else "../pictures"
     options = f":alt: {said}\n:width: 100%"
     return f"```{{figure}} {folder}/{name}.svg\n{options}\n\n{said}. A click opens it in full size.\n```"
 
@@ -171,7 +186,7 @@ def _row(machine: Machine, row: Row, words: Words, page: str) -> tuple[str, ...]
     )
 
 
-def _effects(machine: Machine, spec: Spec, words: Words) -> list[str]:
+def _effects(machine: Machine, spec: Spec, words: Words, source: Source) -> list[str]:
     """What each effect that a row names sets off, in order."""
     rows = []
     for effect in machine.effects:
@@ -182,4 +197,5 @@ def _effects(machine: Machine, spec: Spec, words: Words) -> list[str]:
         done += [f"{words.name(each.id)} `{each.event}` of [{each.target}]({each.target}.md)" for each in fired]
         done += [f"{words.name(act.id)} `{act.act}`" for act in acts if act.order == "after"]
         rows.append((f"[`{effect}`]{{#{machine.name}-{anchor(effect)}}}", ", then ".join(done)))
-    return ["## Effects", _EFFECTS, table("effect | what it sets off", rows)] if rows else []
+    said = _EFFECTS.format(source.couplings)
+    return ["## Effects", said, table("effect | what it sets off", rows)] if rows else []

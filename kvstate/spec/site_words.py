@@ -82,6 +82,8 @@ class Words:
     """The names of the stories in `late-callbacks`."""
     pages: Mapping[str, str]
     """Files of the checkout, and the page that shows each."""
+    told: Mapping[str, str] = field(default_factory=dict)
+    """The page that tells a story, where it is not `late-callbacks`."""
     shown: set[str] = field(default_factory=set)
     """Files that some page links to and that have no page of their own."""
 
@@ -124,7 +126,8 @@ class Words:
     def _named(self, found: re.Match[str], page: str) -> str:
         word = found[0]
         if found["story"]:
-            return f"[{word}]({_relative('late-callbacks.md', page)}#{word.lower()})"
+            where = _relative(self.told.get(word.lower(), "late-callbacks.md"), page)
+            return f"[{word}]({where}#{word.lower()})"
         return self.name(word) if word in self.names else word
 
     def _code(self, piece: str, page: str) -> str:

@@ -53,6 +53,7 @@ def test_retryable_and_condemning(registry: Registry) -> None:
         "LAYOUT_MISMATCH",
         "KEY_MISMATCH",
         "SHORT_READ",
+        "LEASE_EXPIRED",
     }
     assert {code.name for code in registry.codes if code.fatal} == {"DEVICE_ERROR"}
     assert {code.name for code in registry.codes if code.outcome == Outcome.TIMEOUT} == {"LOAD_TIMEOUT", "PEER_LOST"}
@@ -77,6 +78,9 @@ def test_every_code_has_a_family(registry: Registry) -> None:
         ("raw", "504", "LOAD_TIMEOUT"),
         ("http", "507", "NO_SPACE"),
         ("errno", "ENOENT", "BLOCK_NOT_FOUND"),
+        ("obstore", "Connect", "PEER_LOST"),
+        ("obstore", "Timeout", "LOAD_TIMEOUT"),
+        ("obstore", "obstore.exceptions.PreconditionError", "SLOT_CONFLICT"),
         ("cuda", "2", "KV_OOM"),
         ("cuda", "CUDA_ERROR_ILLEGAL_ADDRESS", "DEVICE_ERROR"),
     ],

@@ -84,7 +84,7 @@ def test_the_laws_of_the_project_keep_the_rules() -> None:
 RULES = [
     ('title = "one end"', 'titel = "one end"', 'law L1: unknown key "titel" (did you mean "title"?)'),
     ('title = "one end"\n', "", 'law L1: "title" is missing'),
-    ('name = "L1"', 'name = "law one"', 'law law one: a law is called L and a number, not "law one"'),
+    ('name = "L1"', 'name = "law one"', 'law law one: a law is called L or P and a number, not "law one"'),
     ('name = "L1"\n', "", 'law number 1: "name" is missing'),
     ("It ends once.", "It ends once", 'law L1: "sentence" must end with a full stop'),
     ('name = "L2"\ntitle', 'name = "L1"\ntitle', 'law L1: "L1" is there twice'),
