@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kvstate.cli.words import find_machine, own_spec
+from kvstate.cli.words import find_machine, own_spec, peers_spec
 
 if TYPE_CHECKING:
     from kvstate.spec.diagram import Picture
@@ -16,13 +16,14 @@ if TYPE_CHECKING:
 FORMATS = ("svg", "png", "dot", "mermaid")
 """Two pictures and two texts; what an output's name ends in chooses one, too."""
 COUPLINGS = "couplings"
-"""The word for all machines together, where one would be named."""
+PEERS = "peers"
+"""`COUPLINGS` and this: the words for all machines together, where one would be named."""
 PLACE = click.Path(path_type=Path, dir_okay=False)
 """A file, which need not be there yet."""
 
 
 @click.command("diagram")
-@click.argument("machine", required=False, metavar="[MACHINE | FILE | couplings]")
+@click.argument("machine", required=False, metavar="[MACHINE | FILE | couplings | peers]")
 @click.option(
     "--format",
     "kind",
@@ -94,4 +95,6 @@ def _picture(word: str, highlight: Path | None) -> Picture:
     counts = read_counts(highlight) if highlight else None
     if word == COUPLINGS:
         return diagram.couplings(own_spec(), counts)
+    if word == PEERS:
+        return diagram.couplings(peers_spec(), counts)
     return diagram.picture(find_machine(word), counts)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kvstate.cli.output import console, print_json, reflowed
-from kvstate.cli.words import did_you_mean, own_spec
+from kvstate.cli.words import did_you_mean, own_spec, peers_spec
 
 if TYPE_CHECKING:
     from kvstate.errors.registry import CodeEntry, Registry
@@ -68,7 +68,7 @@ def _translations(registry: Registry, word: str) -> list[dict[str, Any]]:
 
 
 def _row(word: str) -> tuple[Machine, Row] | None:
-    rows = ((machine, row) for machine in own_spec().machines for row in machine.rows)
+    rows = ((machine, row) for spec in (own_spec(), peers_spec()) for machine in spec.machines for row in machine.rows)
     return next((pair for pair in rows if pair[1].id.lower() == word.lower()), None)
 
 

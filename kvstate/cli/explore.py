@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kvstate.cli.explore_peers import explore_peers_command
 from kvstate.cli.output import console, print_json
 from kvstate.cli.words import counted, did_you_mean, spec_version
 
@@ -38,20 +39,34 @@ FEW = 40
     "--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write a counterexample there."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--peers", is_flag=True, help="Search the scopes of two processes that hand blocks to each other.")
 @click.option("--quiet", is_flag=True, help="No progress.")
 def command(
-    names: tuple[str, ...], max_states: int | None, law: str | None, out: Path | None, as_json: bool, quiet: bool
+    names: tuple[str, ...],
+    max_states: int | None,
+    law: str | None,
+    out: Path | None,
+    as_json: bool,
+    peers: bool,
+    quiet: bool,
 ) -> int:
     """Make every move in every state of a small scope, breadth first, on the ledger itself, and look at each state.
 
     The world lands and loses copies, reports them late, failed or twice, and fences; the time moves from timer to
     timer; requests come, end and come again. From every state the clock alone must end what is under way.
 
+    With --peers the ledger is left out, and two parties hand blocks to each other: every message may come late, twice
+    or never, either of them may die, and their clocks go on as they like.
+
     The status is 1 when a law was broken; the shortest way there is printed as a scenario.
     """
     from kvstate.explore.search import explore
     from kvstate.explore.tell import tell
 
+    if peers:
+        if law is not None or out is not None:
+            raise click.UsageError("--peers goes with --scope, --max-states and --json alone.")
+        return explore_peers_command(names, max_states, as_json)
     rules = _rules(law)
     searches: list[tuple[Explored, float]] = []
     told: Told | None = None

@@ -85,7 +85,10 @@ def command(
             if out is not None and (len(done) % EVERY == 0 or done.keys() >= set(names)):
                 write(_with(results, [done[name] for name in rows if name in done], code=code), out)
 
-        _run(around, left, jobs, heard, every=every, code=code, say=lambda what: progress(what, 0))
+        _run(
+            around, left, jobs, heard,
+            every=every, code=code, sampled=count is not None, say=lambda what: progress(what, 0),
+        )  # fmt: skip
     found = [done[name] for name in names]
     return _told(found, known(), seed if count is not None else None, as_json=as_json)
 
@@ -168,6 +171,7 @@ def _run(
     *,
     every: bool,
     code: bool,
+    sampled: bool,
     say: Callable[[str], None],
 ) -> None:
     from kvstate.mutation import baseline, run
@@ -186,16 +190,19 @@ def _run(
             if code:
                 judge(executor, names, heard)
                 return
-            tasks = _tasks(around, names, every=every)
+            tasks = _tasks(around, names, every=every, sampled=sampled)
             run.judge(executor, tasks, lambda: baseline.make(executor, around.root / run.BASELINE, say), heard, say)
     except NoBaselineError as problem:
         raise click.ClickException(str(problem)) from None
 
 
-def _tasks(around: Checkout, names: Sequence[str], *, every: bool) -> list[Task]:
-    """The mutants, each with what came of it in the last run over all of them."""
+def _tasks(around: Checkout, names: Sequence[str], *, every: bool, sampled: bool) -> list[Task]:
+    """The mutants, each with what came of it in the last run over all of them.
+
+    Of a sample what made no difference then is held against what ships in those scopes alone that fired its row then.
+    """
     from kvstate.mutation.results import FILE, ResultsError, read
-    from kvstate.mutation.run import Task
+    from kvstate.mutation.run import Task, fired_in
 
     try:
         last = read(around.root / FILE).by_name
@@ -205,7 +212,9 @@ def _tasks(around: Checkout, names: Sequence[str], *, every: bool) -> list[Task]
     for name in names:
         before = last.get(name)
         hint = before.killed_by[0] if before is not None and before.killed_by else None
-        tasks.append(Task(name, every, hint, before is not None and before.verdict == "harmless"))
+        harmless = before is not None and before.verdict == "harmless"
+        scopes = fired_in(before.note) if before is not None and harmless and sampled else ()
+        tasks.append(Task(name, every, hint, harmless, scopes))
     return tasks
 
 

@@ -12,6 +12,7 @@ import click
 from kvstate.cli.output import console, print_json
 from kvstate.cli.replay_checks import check_machine, check_options
 from kvstate.cli.replay_options import DEFAULTS, disk_options, parsed, rate
+from kvstate.cli.replay_peers import OF_PEERS, check_alone, peers_options, replay_peers
 from kvstate.cli.replay_table import show
 from kvstate.replay import config as settings
 from kvstate.replay.config import ConfigError, ReplayConfig
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     "--block-bytes", type=int, default=DEFAULTS.block_bytes, help="Bytes of a block, a multiple of 8, 64 at least."
 )
 @disk_options
+@peers_options
 @click.option("--concurrency", type=int, default=DEFAULTS.concurrency, help="How many threads copy.")
 @click.option(
     "--workers",
@@ -158,9 +160,13 @@ def command(as_json: bool, quiet: bool, **options: Any) -> int:
     kvstate replay trace.jsonl --chaos --seed 7    a trace of your own, with all kinds of trouble
     kvstate replay --chaos --break timeout-frees   watch a law being missed
     kvstate replay --disk kv --kill-after 5        die, run it again, and see what was recovered
+    kvstate replay --peers 2 --kill-peers 3        a prefill and a decode that hand blocks over, and die
     """
     try:
-        config = _config(**options)
+        if options.pop("peers") is not None:
+            return replay_peers(options, _progress, as_json=as_json, quiet=quiet)
+        check_alone(options)
+        config = _config(**{name: value for name, value in options.items() if name not in OF_PEERS})
     except ConfigError as error:
         raise click.UsageError(str(error), click.get_current_context()) from None
     result = _run(config, quiet)

@@ -17,8 +17,11 @@ def check_options(options: dict[str, Any]) -> None:
         for option, what in (("disk_bytes", "says how large a disk is"), ("commits_to", "writes down what a disk has")):
             if options[option] is not None:
                 raise ConfigError(f"--{option.replace('_', '-')}", f"{what}, and there is none; give --disk as well.")
-    if options["disk_bytes"] is None:
-        options["disk_bytes"] = ReplayConfig().disk_bytes
+    if options["store"] is None and options["store_blocks"] is not None:
+        raise ConfigError("--store-blocks", "says how much of a store is known, and there is none; give --store, too.")
+    for option in ("disk_bytes", "store_blocks"):
+        if options[option] is None:
+            options[option] = getattr(ReplayConfig(), option)
 
 
 def check_machine(config: ReplayConfig) -> None:
@@ -26,6 +29,7 @@ def check_machine(config: ReplayConfig) -> None:
     _check_codes(config)
     _check_memory(config)
     _check_disk(config)
+    _check_store(config)
     if config.report is not None and find_spec("plotly") is None:
         raise ConfigError("--report", "draws with plotly, which is not installed: pip install 'kvstate[report]'.")
     files = {
@@ -49,6 +53,24 @@ def _check_disk(config: ReplayConfig) -> None:
             "--disk-bytes",
             f"is {config.disk_bytes / 2**30:.1f} GiB, and {free / 2**30:.1f} GiB are free at {place}; make it smaller.",
         )
+
+
+def _check_store(config: ReplayConfig) -> None:
+    """A store that is not there would only show as failures; in the middle of a run it may go and come."""
+    if config.store is None:
+        return
+    if find_spec("obstore") is None:
+        raise ConfigError("--store", "needs the package obstore: pip install 'kvstate[objects]'.")
+    from kvstate.machines.config import ConfigError as StoreConfigError
+    from kvstate.runtime.tiers.objects.bucket import Bucket
+    from kvstate.runtime.tiers.objects.settings import StoreConfig
+
+    try:
+        sentence = Bucket(StoreConfig(url=config.store, fingerprint="replay", tries=1)).reach("")
+    except StoreConfigError as error:
+        raise ConfigError("--store", f"can't be used: {error}.") from None
+    if sentence:
+        raise ConfigError("--store", f"can't be used: {sentence}.")
 
 
 def _check_codes(config: ReplayConfig) -> None:

@@ -62,7 +62,19 @@ DISK: Final[tuple[Decorator, ...]] = (
         type=click.Choice(settings.FEEDS),
         default=DEFAULTS.tiers,
         show_default=True,
-        help="The disk is given what the host has stored, at once or when the host is about to be full.",
+        help="A lower tier is given what the one above has stored, at once or when that is about to be full.",
+    ),
+    click.option(
+        "--store",
+        metavar="URL",
+        help="An object store for the lowest tier: s3://BUCKET/PREFIX?endpoint=URL, file:///FOLDER or memory://; "
+        "credentials are taken from the environment.",
+    ),
+    click.option(
+        "--store-blocks",
+        type=int,
+        metavar="N",
+        help=f"How many of its objects may be known at once.  [default: {DEFAULTS.store_blocks}]",
     ),
     click.option(
         "--kill-after",
@@ -77,7 +89,7 @@ DISK: Final[tuple[Decorator, ...]] = (
         help="Append a line for each key that the disk has from now on (+) or has no more (-).",
     ),
 )
-"""What there is to say of the third tier, in the order in which the help has it."""
+"""What there is to say of the tiers below the host, in the order in which the help has it."""
 
 
 def disk_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -14,6 +14,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         "unique_blocks",
         "hits",
         "recovered",
+        "sought_keys",
         "misses",
         "pending_lookups",
         "loaded_blocks",

@@ -9,12 +9,16 @@ import click
 
 from kvstate.cli.output import console, print_json, reflowed
 from kvstate.cli.spec_diff import diff
-from kvstate.cli.words import counted, find_machine, own_spec
+from kvstate.cli.words import counted, find_machine, own_spec, peers_spec
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from kvstate.spec.model import Machine, Row, Spec
+
+
+PEERS = "peers"
+"""The word for the spec of handoffs, where a machine would be named."""
 
 
 class _ShowGroup(click.Group):
@@ -33,6 +37,7 @@ def command() -> None:
     \b
     kvstate spec               which machines there are, and what couples them
     kvstate spec block         the rows of one machine (or of a file of your own)
+    kvstate spec peers         the machines of two processes that hand blocks to each other
     kvstate spec --json        all of it as data, for a program in any language
     kvstate spec check FILE    the loader's rules and the provers on a file of your own
     kvstate spec diff OLD NEW  two directories or files: compatible or breaking, row by row
@@ -51,8 +56,10 @@ def show(machine: str | None, as_json: bool, why: bool) -> None:
     if as_json:
         from kvstate.cli.data import machine_data, spec_data
 
-        data = machine_data(find_machine(machine)) if machine else spec_data(own_spec())
-        print_json(data)
+        whole = {None: own_spec, PEERS: peers_spec}.get(machine)
+        print_json(spec_data(whole()) if whole else machine_data(find_machine(str(machine))))
+    elif machine == PEERS:
+        _show_spec(peers_spec())
     elif machine:
         _show_machine(find_machine(machine), why)
     else:

@@ -48,6 +48,18 @@ def own_spec() -> Spec:
         raise _refused(str(spec_dir()), faults) from None
 
 
+def peers_spec() -> Spec:
+    """The package's own spec of two processes that hand blocks to each other."""
+    from kvstate.spec import peers_dir
+    from kvstate.spec.loader import load_spec
+    from kvstate.spec.reading import SpecErrors
+
+    try:
+        return load_spec(peers_dir(), check=False)
+    except SpecErrors as faults:
+        raise _refused(str(peers_dir()), faults) from None
+
+
 def spec_in(folder: Path | None) -> Spec:
     """The spec in a folder of somebody's own; the package's own without one.
 
@@ -78,11 +90,10 @@ def find_machine(word: str) -> Machine:
             return load_machine(path)
         except SpecErrors as faults:
             raise _refused(word, faults) from None
-    spec = own_spec()
-    names = [machine.name for machine in spec.machines]
-    if word not in names:
-        raise click.UsageError(f"there is no machine {word!r}{did_you_mean(word, names)} A file ends in .toml.")
-    return spec.machine(word)
+    machines = {machine.name: machine for spec in (own_spec(), peers_spec()) for machine in spec.machines}
+    if word not in machines:
+        raise click.UsageError(f"there is no machine {word!r}{did_you_mean(word, machines)} A file ends in .toml.")
+    return machines[word]
 
 
 def _refused(what: str, faults: SpecErrors) -> click.ClickException:

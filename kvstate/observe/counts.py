@@ -80,7 +80,7 @@ class Counts(Observer):
         self._pools = [pool.name for pool in self.ledger.config.pools]
         names = (
             "jobs loads errors parts bytes evictions lookups prompt_tokens hit_tokens recomputed_tokens leases_closed "
-            "allocations_short ranks_lost resets troubles"
+            "allocations_short ranks_lost resets troubles handoffs"
         )
         self._counts: dict[str, Counter[tuple[str, ...]]] = {name: Counter() for name in names.split()}
         for name in ("evictions", "hit_tokens"):
@@ -132,6 +132,8 @@ class Counts(Observer):
             counts["resets"][()] += 1
         elif name == "trouble":
             counts["troubles"][()] += 1
+        elif name == "handoff":
+            counts["handoffs"][(values["side"], values["end"], values["code"])] += 1
 
     def _looked_up(self, hit: Hit, keys: int | Sequence[int]) -> None:
         """What was asked for and what was found, in tokens; of what is pending neither."""

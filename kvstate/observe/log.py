@@ -32,7 +32,7 @@ LOGGER: Final = "kvstate"
 """The parent of all: `kvstate.jobs`, `kvstate.loads`, `kvstate.blocks`, `kvstate.ranks`, `kvstate.runtime`."""
 FIELDS: Final = (
     "event code code_number stage block generation token attempt retryable driver raw job load lease pool rank outcome "
-    "tokens errors seconds law suppressed"
+    "tokens errors seconds law suppressed handoff side peer"
 ).split()
 """What a record may carry. `event` says what happened, in one word; `seconds` is the ledger's time."""
 BURST: Final = 10
@@ -102,12 +102,17 @@ class Logs(Observer):
         self._more += max(len(slots) - room, 0)
 
     def on_input(self, name: str, answer: object = None, /, **values: Any) -> None:
-        """Ranks that are lost, and troubles."""
+        """Ranks that are lost, handoffs that came to nothing, and troubles."""
         if name == "rank_lost":
             error = getattr(answer, "error", None)
             told = {"rank": values["rank"], **(_of_error(error) if isinstance(error, KVError) else {})}
             said = f"rank {values['rank']} is lost, with {values['leases']} leases and {values['keys']} keys"
             self._log("ranks", logging.ERROR, "rank_lost", f"{said}{f': {error}' if error else ''}", **told)
+        elif name == "handoff" and values["end"] in ("expired", "lost", "withdrawn"):
+            doubt = "; the peer may have taken it" if values["vouched"] and values["side"] == "lend" else ""
+            said = f"handoff {values['handoff']} with {values['peer']}: {values['end']} ({values['code']}){doubt}"
+            told = {name: values[name] for name in ("handoff", "side", "peer", "code")}
+            self._log("handoffs", logging.WARNING, "handoff", said, outcome=values["end"], **told)
         elif name == "trouble":
             self._log("runtime", logging.WARNING, "trouble", str(values["sentence"]))
 
@@ -218,7 +223,7 @@ class Logs(Observer):
             self.broken += 1
 
 
-_CHILDREN: Final = ("jobs", "loads", "blocks", "ranks", "runtime")
+_CHILDREN: Final = ("jobs", "loads", "blocks", "ranks", "handoffs", "runtime")
 
 
 def _of_error(error: KVError) -> dict[str, Any]:

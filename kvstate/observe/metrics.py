@@ -73,6 +73,8 @@ FAMILIES: Final = (
            "Leases that ended: finish, abort, preempt, or rank_lost."),
     Family("kvstate_ranks_lost_total", "counter", (), "ranks_lost",
            "Workers that died, each with the memory of its rank."),
+    Family("kvstate_handoffs_total", "counter", ("side", "end", "code"), "handoffs",
+           "Handoffs of blocks between processes, by the side that this one was on, how they ended, and why."),
     Family("kvstate_resets_total", "counter", (), "resets",
            "Resets of the cache that were asked for."),
     Family("kvstate_reports_stale_total", "counter", (), "reports_stale",

@@ -68,6 +68,7 @@ WAYS: Final[dict[str, dict[str, tuple[Way, ...]]]] = {
     Kind.PERSIST: _ANYWHERE | _WRITING,
     Kind.FETCH: _ANYWHERE | _READING,
     Kind.VERIFY: _ANYWHERE | _READING,
+    Kind.SEEK: _ANYWHERE,
 }
 """For each kind of part: the codes it may fail with, each as often as the others, and the ways in which each shows.
 DEVICE_ERROR is not among them: it is fatal, and a run proves nothing after it. It can be asked for by name."""

@@ -146,7 +146,7 @@ class Chaotic:
             flight.moving = True
         fault = None if flight.fate.proves_nothing else flight.fate.fault
         if fault is None:
-            report = self._move(flight, len(flight.work.src), when)
+            report = self._move(flight, len(flight.work.keys), when)
             spoiled = self._spoil(flight) if report.outcome == Outcome.DONE else 0
         else:
             spoiled = 0
@@ -229,7 +229,7 @@ class Chaotic:
 def _lines_before(flight: Flight) -> int:
     """How many lines land before the fault of a flight strikes."""
     fault = flight.fate.fault
-    return len(flight.work.src) // 2 if fault is not None and fault.half_way else 0
+    return len(flight.work.keys) // 2 if fault is not None and fault.half_way else 0
 
 
 def _failure(flight: Flight) -> Failure:

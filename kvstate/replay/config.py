@@ -11,8 +11,10 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol, get_args
 
+from kvstate.machines.config import ConfigError as LedgerConfigError
 from kvstate.replay.checks import ConfigError as ConfigError  # noqa: PLC0414 - it is had from here
 from kvstate.replay.checks import choice, number, share, whole
+from kvstate.runtime.tiers.objects.settings import place_of
 from kvstate.runtime.tiers.settings import room_of
 
 Integrity = Literal["off", "boundary", "host"]
@@ -150,7 +152,11 @@ class ReplayConfig:
     disk_sync: Sync = "none"
     """What a commit there survives."""
     tiers: Feed = "through"
-    """When it is given a block."""
+    """When it, and the store, are given a block."""
+    store: str | None = None
+    """The URL of an object store for the lowest tier; none is no such tier."""
+    store_blocks: int = 20000
+    """So many of its objects may be known at once."""
     kill_after: float | None = None
     """The process kills itself so many seconds after its first request, if it has not ended by then."""
     commits_to: Path | None = None
@@ -193,6 +199,12 @@ class ReplayConfig:
         if self.disk is not None and not 1 <= self.disk_blocks <= MAX_BLOCKS:
             blocks = f"room for {self.disk_blocks} blocks of {self.block_bytes} bytes"
             raise ConfigError("--disk-bytes", f"is {self.disk_bytes}, which is {blocks}; it must be 1 to {MAX_BLOCKS}.")
+        if self.store is not None:
+            try:
+                place_of(self.store)
+            except LedgerConfigError as error:
+                raise ConfigError("--store", f"is no store: {str(error).removeprefix('url: ')}.") from None
+            whole("--store-blocks", self.store_blocks, 1, MAX_BLOCKS)
         if self.break_law is not None:
             choice("--break", self.break_law, LAWS)
         for end in self.delay:

@@ -21,7 +21,6 @@ from kvstate.replay.chaotic import Chaotic
 from kvstate.replay.config import ReplayConfig
 from kvstate.replay.flights import Flight
 from kvstate.runtime.clock import Clock, VirtualClock
-from kvstate.runtime.copiers.threads import ThreadCopier
 from kvstate.runtime.inbox import Inbox
 from kvstate.runtime.memory import Memory
 from kvstate.runtime.tiers.copier import DiskCopier, Keeps, make_disk
@@ -103,10 +102,6 @@ def disk_copier(
     return chaotic
 
 
-AnyCopier = ThreadCopier | ChaosThreadCopier | VirtualCopier
-"""Whatever copies in a replay."""
-
-
 class Commits:
     """Writes down what the disk has from now on, and what it has no more, before anybody acts on it.
 
@@ -122,9 +117,10 @@ class Commits:
         listen(ledger, self._heard, ("key",))
 
     def _heard(self, machine: str, slots: Sequence[int], row: str, before: int, after: int) -> None:  # noqa: ARG002
-        if before == after or K.READY not in (before, after) or K.COOLING in (before, after):
+        there = (K.READY, K.COOLING)  # a key that cools is as good as before, and may leave from there
+        if (before in there) == (after in there):
             return
-        sign = "+" if after == K.READY else "-"
+        sign = "+" if after in there else "-"
         names = [self._keys.name(slot) for slot in slots]
         lines = "".join(f"{sign} {name.key.hex()}\n" for name in names if name.pool == self._pool)
         if lines:

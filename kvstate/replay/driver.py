@@ -46,11 +46,13 @@ fresh memory takes ten times as long as the copy."""
 def run(config: ReplayConfig, progress: Progress) -> ReplayResult:
     """Replay as `config` says, and tell `progress` how far it is.
 
-    Raises `TraceError` for a trace that can't be read, `ConfigError` of the machines for a disk that can't be used, and
+    Raises `TraceError` for a trace that can't be read, `ConfigError` of the machines for a disk or
+    a store that can't be used, and
     `OSError` where a record can't be written; all else that goes wrong is a sentence in the result. With `kill_after`
     it may not return at all.
     """
-    tiers = ("device", "host", "disk") if config.disk is not None else ("device", "host")
+    below = {"disk": config.disk, "store": config.store}
+    tiers = ("device", "host", *[name for name, given in below.items() if given is not None])
     result = ReplayResult(hits=dict.fromkeys(tiers, 0), settings=config.as_dict())
     with ExitStack() as closing:
         record = None
@@ -112,7 +114,7 @@ def _killed_after(seconds: float | None) -> Iterator[None]:
 
 def _recovered(stack: Stack) -> dict[str, int]:
     """What the disk held when the run began."""
-    (found,) = stack.engine.recoveries.done.values()
+    found = stack.engine.recoveries.done["disk"]
     return {name: value for name, value in found._asdict().items() if name != "pool"}
 
 

@@ -16,7 +16,10 @@ from kvstate.replay.chaos import Chaos
 from kvstate.replay.chaos_copiers import ChaosThreadCopier, VirtualCopier
 from kvstate.replay.config import ReplayConfig
 from kvstate.replay.content import check_many, poison_many, write_many
-from kvstate.replay.disk import NAME, AnyCopier, disk_copier, disk_of
+from kvstate.replay.disk import NAME as DISK
+from kvstate.replay.disk import disk_copier, disk_of
+from kvstate.replay.store import NAME as STORE
+from kvstate.replay.store import AnyCopier, objects_of, store_copier
 from kvstate.replay.watch import Watch
 from kvstate.runtime.clock import Clock, VirtualClock
 from kvstate.runtime.copiers.threads import ThreadCopier
@@ -100,6 +103,21 @@ def chaos_of(config: ReplayConfig) -> Chaos:
     )
 
 
+def tiers_below(
+    config: ReplayConfig, ledger: LedgerConfig, memory: Memory, rank: int, inbox: Inbox, clock: Clock,
+    hooks: dict[str, Any],
+) -> dict[str, AnyCopier]:  # fmt: skip
+    """The copiers of what lies below the host. Errors: as `disk_of` and `objects_of`."""
+    copiers: dict[str, AnyCopier] = {}
+    disk = None if config.disk is None else disk_of(config, ledger, memory, rank)
+    if disk is not None:
+        copiers[DISK] = disk_copier(config, disk, memory, inbox, clock, chaos_of(config), **hooks)
+    if config.store is not None:
+        objects = objects_of(config, ledger, memory, rank, disk)
+        copiers[STORE] = store_copier(config, objects, memory, inbox, clock, chaos_of(config), **hooks)
+    return copiers
+
+
 class Local:
     """One rank in this process. In virtual time its copies happen in `advance` alone."""
 
@@ -114,9 +132,7 @@ class Local:
         self.copiers: dict[str, AnyCopier] = {}
         """By name: in virtual time, in threads, or in threads and with a fate for each part."""
         hooks: dict[str, Any] = {"on_land": watch.on_land, "on_submit": law.submit(watch.on_submit)}
-        if config.disk is not None:
-            disk = disk_of(config, ledger, self.memory, 0)
-            self.copiers[NAME] = disk_copier(config, disk, self.memory, inbox, clock, chaos_of(config), **hooks)
+        self.copiers.update(tiers_below(config, ledger, self.memory, 0, inbox, clock, hooks))
         self.copiers["cpu"] = self._copier(config, inbox, clock, hooks)
         self.links = [Dispatcher(self.copiers, inbox)]
         """To its only rank."""

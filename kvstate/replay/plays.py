@@ -54,6 +54,10 @@ class Play:
     """Which lease of it this is, counted from 1; one that went with a rank does not count."""
     counted: bool = False
     """Have its hits and misses been counted? Those of its first lookup are."""
+    sought: int = 0
+    """A store was asked for its keys up to this one."""
+    ahead: int = 0
+    """So many at once the last time."""
 
 
 def keys_of(hash_ids: Iterable[int]) -> list[bytes]:

@@ -25,6 +25,7 @@ COLOURS: Final = {
     "device": "#2b6cb0",
     "host": "#2f855a",
     "disk": "#b7791f",
+    "store": "#805ad5",
     "miss": "#a0aec0",
     "active": "#2b6cb0",
     "cached": "#90cdf4",

@@ -21,6 +21,8 @@ class ReplayResult:
     recovered: dict[str, int] = field(default_factory=dict)
     """What the disk held when the run began, where there is one: blocks that were `recovered`, that were `left_out` for
     want of room or of a piece on some rank; files that were `removed`, `refused`, or are `strange`, none of ours."""
+    sought_keys: int = 0
+    """Keys that the object store was asked for, where there is one."""
     misses: int = 0
     """Blocks behind that prefix."""
     loaded_blocks: int = 0

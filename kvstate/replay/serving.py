@@ -24,6 +24,7 @@ from kvstate.replay.compute import Compute
 from kvstate.replay.config import ReplayConfig
 from kvstate.replay.plays import Play, joined, keys_of, replaced
 from kvstate.replay.result import ReplayResult
+from kvstate.replay.seeking import Seeking
 from kvstate.replay.stack import Stack
 from kvstate.replay.tiers import Noted, tiers_of
 from kvstate.replay.trace import Request
@@ -47,6 +48,7 @@ class Serving:
         """Where every request here goes."""
         self.tiering = Tiering(self.ledger, tiers_of(config, stack), Noted(stack))
         """What is stored where."""
+        self._seeking = Seeking(stack, result)
         self._pools = [pool.name for pool in self.ledger.config.pools]
         self.compute = Compute(stack)
         """The steps, and who else touches the device."""
@@ -128,6 +130,8 @@ class Serving:
             self.result.pending_lookups += 1
             return True
         self.stack.watch.on_hit(hit)
+        if self._seeking.asks(play, hit):
+            return True
         cached, below = len(hit.blocks), len(hit.below)
         fresh = self._make_room(play, len(play.keys) - cached + below)
         if fresh is None:

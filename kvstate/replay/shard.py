@@ -22,8 +22,8 @@ from kvstate.replay.chaos import Chaos
 from kvstate.replay.chaos_copiers import ChaosThreadCopier
 from kvstate.replay.config import ReplayConfig
 from kvstate.replay.content import check_many, poison_many, write_many
-from kvstate.replay.disk import NAME, AnyCopier, disk_copier, disk_of
-from kvstate.replay.hardware import chaos_of, memory_of
+from kvstate.replay.hardware import chaos_of, memory_of, tiers_below
+from kvstate.replay.store import AnyCopier
 from kvstate.runtime.clock import RealClock
 from kvstate.runtime.copiers.threads import ThreadCopier
 from kvstate.runtime.copy import Integrity
@@ -64,11 +64,8 @@ class Shard:
         chaos, integrity = chaos_of(config), Integrity(config.integrity)
         self.copiers: dict[str, AnyCopier] = {}
         """By name: in threads, with a fate for each part if anything may go wrong."""
-        if config.disk is not None:
-            disk = disk_of(config, ledger, self.memory, rank)
-            self.copiers[NAME] = disk_copier(
-                config, disk, self.memory, self.inbox, RealClock(), chaos, on_land=self._on_land
-            )
+        hooks: dict[str, Any] = {"on_land": self._on_land}
+        self.copiers.update(tiers_below(config, ledger, self.memory, rank, self.inbox, RealClock(), hooks))
         if chaos == Chaos(seed=config.seed):
             self.copiers["cpu"] = ThreadCopier(
                 self.memory, self.inbox, config.concurrency, integrity=integrity, on_land=self._on_land

@@ -18,6 +18,7 @@ from kvstate.replay.disk import NAME as DISK
 from kvstate.replay.disk import Commits
 from kvstate.replay.hardware import Hardware, Local
 from kvstate.replay.shards import Shards
+from kvstate.replay.store import NAME as STORE
 from kvstate.replay.watch import Watch
 from kvstate.replay.workload import BLOCK_TOKENS
 from kvstate.runtime.clock import RealClock, VirtualClock
@@ -53,6 +54,8 @@ def ledger_config(config: ReplayConfig) -> LedgerConfig:
     pools = [PoolConfig("device", config.device_blocks), PoolConfig("host", config.host_blocks, verify=verify)]
     if config.disk is not None:
         pools.append(PoolConfig(DISK, config.disk_blocks, durable=True, verify=verify, copier=DISK))
+    if config.store is not None:
+        pools.append(PoolConfig(STORE, config.store_blocks, durable=True, shared=True, verify=True, copier=STORE))
     return LedgerConfig(
         pools=tuple(pools),
         tokens_per_block=BLOCK_TOKENS,
@@ -63,7 +66,7 @@ def ledger_config(config: ReplayConfig) -> LedgerConfig:
         grace=GRACE,
         retry_delay=0.02,
         cool_for=0.5,
-        pending_for=0.2,
+        pending_for=0.2 if config.store is None else 1.0,
         step_for=30.0,
     )
 

@@ -116,7 +116,8 @@ class Watch:
             if work.kind in (Kind.STORE, Kind.FETCH):
                 below = work.dst[0] if work.kind == Kind.STORE else work.src[0]
                 self.moved[str(work.kind), books.pool_of[below]] += len(work.src)
-        for failure in report.failures:
+        found_nothing = work is not None and work.kind == Kind.SEEK and report.outcome == Outcome.DONE
+        for failure in () if found_nothing else report.failures:
             self.failures[code_of(failure.code).name] += 1
         if work is not None and report.outcome == Outcome.BROKEN and work.kind in (Kind.FETCH, Kind.VERIFY):
             for line in _bad_lines(report, len(work.src)):

@@ -16,6 +16,7 @@ from kvstate.runtime.copiers import Copier
 from kvstate.runtime.dispatcher import Link
 from kvstate.runtime.engine import Engine, Loss
 from kvstate.runtime.outbox import Outbox
+from kvstate.runtime.peers.news import HandoffVerdict, Offered, PeerNews
 from kvstate.runtime.processes import ProcessLink
 from kvstate.runtime.recovery import Recovery
 from kvstate.wire import Probed
@@ -45,6 +46,12 @@ class Done(NamedTuple):
     """How many were heard. `max_reports` of them: there may be more."""
     recovered: tuple[Recovery, ...] = ()
     """What was taken in from durable pools, at the start or after a loss."""
+    offers: tuple[Offered, ...] = ()
+    """What peers offer us."""
+    handoffs: tuple[HandoffVerdict, ...] = ()
+    """How handoffs ended, ours to peers and theirs to us."""
+    peers: tuple[PeerNews, ...] = ()
+    """Peers that are there now, that can't be dealt with, or that are gone."""
 
 
 class Left(NamedTuple):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Protocol
+from typing import Protocol, cast
 
 from kvstate.codec import CodecError
 from kvstate.errors import Code, from_exception, outcome_of
 from kvstate.machines.messages import Adopt, Cancel, Effect, Failure, Outcome, Report, Sweep, Token, Undo, Work
-from kvstate.runtime.copiers import Copier, Progress
+from kvstate.runtime.copiers import Copier, Patient, Progress
 from kvstate.runtime.inbox import Inbox
 from kvstate.runtime.stages import STAGES
 from kvstate.runtime.tiers.keeper import Keeper
@@ -161,13 +161,14 @@ class Dispatcher:
         taken, self._found = self._found, []
         return taken
 
-    def fence(self) -> Iterator[tuple[str, int]]:
+    def fence(self, within: float | None = None) -> Iterator[tuple[str, int]]:
         """As `Link.fence`. Work that still waits for its step was never given to a copier, so a fence says nothing of
-        it: the proof reaches up to the oldest of that.
+        it: the proof reaches up to the oldest of that. `within` is for copiers that can do with so many seconds.
         """
         for name, copier in self.copiers.items():
             unsent = [work.token.serial - 1 for work in self.waiting if work.copier == name]
-            yield name, min((copier.fence(), *unsent))
+            proved = copier.fence() if within is None else cast("Patient", copier).fence(within)
+            yield name, min((proved, *unsent))
 
     def _submit(self, work: Work) -> None:
         """Start the part; one that can't start has failed, and says so like every other (I20, I22)."""

@@ -110,6 +110,9 @@ class Engine:
         """Told of every effect as it goes out; for records."""
         self.heard: Callable[[Report], None] | None = None
         """Told of every report before the ledger is."""
+        self.sieve: Callable[[Report], Sequence[Report]] | None = None
+        """Asked of every report what the ledger is to hear for it, now: a report may be kept back until a peer has
+        answered, and is fed later (`feed`)."""
         self.listeners: list[Observer] = []
         """Told of every effect, report, verdict and turn: a record, a ring, metrics, a log. Rows they hear from the
         ledger by themselves."""
@@ -119,6 +122,8 @@ class Engine:
         """What durable pools held, and who has yet to say so."""
         self._owner = threading.get_ident()
         self._lost: set[int] = set()
+        self._void: set[str] = set()
+        """Copiers that were told to remove everything."""
 
     def poll(self, max_reports: int = 512) -> Poll:
         """One turn of the loop; feeds at most `max_reports` reports. What is left comes in the next turn."""
@@ -172,6 +177,8 @@ class Engine:
             match effect:
                 case Work() | Undo() | Adopt() | Sweep():
                     shares[effect.rank].append(effect)
+                    if isinstance(effect, Sweep) and effect.everything:
+                        self._void.add(effect.copier)
                 case Cancel() if effect.token.serial in books.tokens:
                     shares[books.parts[books.tokens[effect.token.serial]].rank].append(effect)
                 case Hold() | Unhold():
@@ -225,6 +232,9 @@ class Engine:
         self.links[rank] = link
         self._lost.discard(rank)
         link.step_retired(self.retired)
+        # A store is not emptied by a reset: who comes anew must not find there what was stored before it.
+        void = [pool.copier for pool in self.ledger.config.pools if pool.shared and pool.copier in self._void]
+        link.give([Sweep(rank, copier, everything=True) for copier in void])
 
     def _look_after_ranks(self) -> tuple[Loss, ...]:
         """Tell the ledger of ranks that are gone since the last look."""
@@ -246,12 +256,17 @@ class Engine:
         """Feed up to so many reports to the ledger; returns how many there were."""
         reports = self.inbox.drain(most)
         for report in reports:
-            if self.heard is not None:
-                self.heard(report)
-            for listener in self.listeners:
-                listener.on_report(report)
-            self.ledger.report(report)
+            for passed in (report,) if self.sieve is None else self.sieve(report):
+                self.feed(passed)
         return len(reports)
+
+    def feed(self, report: Report) -> None:
+        """Have the ledger hear a report, and whoever listens before it. For the engine's own thread."""
+        if self.heard is not None:
+            self.heard(report)
+        for listener in self.listeners:
+            listener.on_report(report)
+        self.ledger.report(report)
 
     def _tell(self, verdicts: Sequence[Verdict]) -> None:
         """Tell the listeners how things ended; after a `Fatal`, which comes once, write down how it came to that."""
@@ -275,9 +290,10 @@ class Engine:
 def _check_durable(ledger: Ledger, links: Sequence[Link]) -> None:
     """Of copiers in this process it can be seen whether they keep objects; those of other processes will show."""
     for pool in ledger.config.pools:
-        for link in links if pool.durable else ():
+        for link in links if pool.durable or pool.shared else ():
             if isinstance(link, Dispatcher) and not isinstance(link.copiers.get(pool.copier), Keeper):
+                what, other = ("durable", "volatile") if pool.durable else ("shared", "our own")
                 raise ValueError(
-                    f"pool {pool.name} is durable, and its copier {pool.copier!r} keeps no objects; give it one that "
-                    "does, such as a DiskCopier, or make the pool volatile"
+                    f"pool {pool.name} is {what}, and its copier {pool.copier!r} keeps no objects; give it one that "
+                    f"does, such as a DiskCopier, or make the pool {other}"
                 )

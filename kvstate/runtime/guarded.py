@@ -14,7 +14,9 @@ from kvstate.machines.messages import BlockRef, Hold, Outcome, Report, Token, Un
 from kvstate.machines.policy import LRU
 from kvstate.machines.verdicts import Closed, Freed, Given, Grant, Hit, LoadVerdict, Refusal, Short, Started, Stored
 from kvstate.runtime.engine import Engine, Poll
+from kvstate.runtime.hints import size
 from kvstate.runtime.notes import Notes
+from kvstate.runtime.offers import Offers
 from kvstate.runtime.recovery import Recovery
 from kvstate.runtime.settings import PolicyChoice, RuntimeConfig
 from kvstate.tiering import Tiering
@@ -29,7 +31,7 @@ class RuntimeUseError(RuntimeError):
     """A call that nobody may make: from another thread or a forked child, or after the shutdown. Nothing was done."""
 
 
-class Requests:
+class Requests(Offers):
     """What a scheduler asks. Each answer and each refusal is the ledger's: see the method of the same name there.
 
     All of it is for the thread that made the runtime. Whoever listens hears of a request when it has been answered.
@@ -71,7 +73,7 @@ class Requests:
     def lookup(self, lease: int, keys: Sequence[bytes]) -> Hit | Refusal:
         """As `Ledger.lookup`: pinned, or pending, or what is missing is a miss."""
         self._enter("lookup")
-        return self._told("lookup", self.ledger.lookup(lease, keys), lease=lease, keys=_size(keys))
+        return self._told("lookup", self.ledger.lookup(lease, keys), lease=lease, keys=size(keys))
 
     def lookup_groups(self, lease: int, lists: Sequence[Sequence[bytes]]) -> Hit | Refusal:
         """As `Ledger.lookup_groups`, where the model has KV groups."""
@@ -138,12 +140,12 @@ class Requests:
     ) -> tuple[bool, ...] | Refusal:
         """As `Ledger.seal`."""
         self._enter("seal")
-        return self._told("seal", self.ledger.seal(lease, blocks, keys, group=group), lease=lease, blocks=_size(blocks))
+        return self._told("seal", self.ledger.seal(lease, blocks, keys, group=group), lease=lease, blocks=size(blocks))
 
     def release(self, lease: int, blocks: Sequence[BlockRef]) -> Closed | Refusal:
         """As `Ledger.release`."""
         self._enter("release")
-        return self._told("release", self.ledger.release(lease, blocks), lease=lease, blocks=_size(blocks))
+        return self._told("release", self.ledger.release(lease, blocks), lease=lease, blocks=size(blocks))
 
     def finish(self, lease: int) -> Closed | Refusal:
         """As `Ledger.finish`."""
@@ -151,13 +153,15 @@ class Requests:
         return self._told("finish", self.ledger.finish(lease), lease=lease)
 
     def abort(self, lease: int) -> Closed | Refusal:
-        """As `Ledger.abort`."""
+        """As `Ledger.abort`; what the lease has offered to peers is withdrawn, as by `preempt` and not by `finish`."""
         self._enter("abort")
+        self._not_wanted(lease)
         return self._told("abort", self.ledger.abort(lease), lease=lease)
 
     def preempt(self, lease: int) -> Closed | Refusal:
         """As `Ledger.preempt`."""
         self._enter("preempt")
+        self._not_wanted(lease)
         return self._told("preempt", self.ledger.preempt(lease), lease=lease)
 
     def cancel(self, number: int) -> bool | Refusal:
@@ -168,7 +172,7 @@ class Requests:
     def hold(self, lease: int, blocks: Sequence[BlockRef], *, deadline: float) -> Token | Refusal:
         """As `Ledger.hold`; the token is reported like any other, in a message of the embedder's own."""
         self._enter("hold")
-        return self._told("hold", self.ledger.hold(lease, blocks, deadline=deadline), lease=lease, blocks=_size(blocks))
+        return self._told("hold", self.ledger.hold(lease, blocks, deadline=deadline), lease=lease, blocks=size(blocks))
 
     def let_go(self, token: Token) -> None:
         """What `hold` gave this token for touches its blocks no more."""
@@ -178,17 +182,17 @@ class Requests:
     def foreign_allocated(self, ids: Sequence[int]) -> Given | Refusal:
         """As `Ledger.foreign_allocated`, where the device pool is the engine's own."""
         self._enter("foreign_allocated")
-        return self._told("foreign_allocated", self.ledger.foreign_allocated(ids), blocks=_size(ids))
+        return self._told("foreign_allocated", self.ledger.foreign_allocated(ids), blocks=size(ids))
 
     def foreign_reused(self, ids: Sequence[int]) -> Given | Refusal:
         """As `Ledger.foreign_reused`."""
         self._enter("foreign_reused")
-        return self._told("foreign_reused", self.ledger.foreign_reused(ids), blocks=_size(ids))
+        return self._told("foreign_reused", self.ledger.foreign_reused(ids), blocks=size(ids))
 
     def foreign_freed(self, blocks: Sequence[BlockRef]) -> Freed | Refusal:
         """As `Ledger.foreign_freed`."""
         self._enter("foreign_freed")
-        return self._told("foreign_freed", self.ledger.foreign_freed(blocks), blocks=_size(blocks))
+        return self._told("foreign_freed", self.ledger.foreign_freed(blocks), blocks=size(blocks))
 
     def drain(self) -> bool | Refusal:
         """As `Ledger.drain`: no new work, and jobs are called off. `shutdown` does it, too."""
@@ -205,6 +209,7 @@ class Requests:
         so by the next effects.
         """
         self._enter("reset")
+        self._not_wanted()
         dropped = self._told("reset", self.ledger.reset())
         self.engine.pump()
         return dropped
@@ -212,7 +217,7 @@ class Requests:
     def step_dispatched(self, step: int, leases: Sequence[int]) -> bool | Refusal:
         """As `Ledger.step_dispatched`: BEFORE the step's kernels are queued."""
         self._enter("step_dispatched")
-        return self._told("step_dispatched", self.engine.step_dispatched(step, leases), step=step, leases=_size(leases))
+        return self._told("step_dispatched", self.engine.step_dispatched(step, leases), step=step, leases=size(leases))
 
     def step_retired(self, step: int) -> bool | Refusal:
         """As `Ledger.step_retired`: AFTER the step's kernels are over, on every rank."""
@@ -284,11 +289,3 @@ class Requests:
             )
         if self._over:
             raise RuntimeUseError(f"{what}: {self._over}")
-
-
-def _size(what: object) -> int:
-    """How many there are; 0 for what has no length, and will have been refused."""
-    try:
-        return len(what)  # type: ignore[arg-type]
-    except TypeError:
-        return 0

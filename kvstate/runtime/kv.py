@@ -18,9 +18,7 @@ with processes does it under `if __name__ == "__main__":`.
 from __future__ import annotations
 
 import os
-from collections import deque
 from collections.abc import Iterator, Sequence
-from functools import partial
 from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
@@ -28,28 +26,27 @@ from typing import TYPE_CHECKING, Final, Self
 from kvstate.codec import CodecError
 from kvstate.machines.config import ENGINE
 from kvstate.machines.messages import Report, Token
-from kvstate.runtime.answers import Copiers, Done, Left, Told, Troubles, end_all, parts_of, prove_closed
+from kvstate.runtime.answers import Copiers, Done, Left, Told, end_all, parts_of, prove_closed
 from kvstate.runtime.clock import Clock, RealClock
 from kvstate.runtime.dispatcher import Dispatcher, Link
 from kvstate.runtime.engine import Engine
-from kvstate.runtime.guarded import Requests
 from kvstate.runtime.inbox import Inbox
+from kvstate.runtime.offers import make_handoffs
 from kvstate.runtime.outbox import Outbox
 from kvstate.runtime.processes import ProcessLink
+from kvstate.runtime.ranked import TURN_SECONDS, Ranked
 from kvstate.runtime.settings import RuntimeConfig, Workers
-from kvstate.runtime.standard import copiers_of, guest, memory_of
-from kvstate.wire import Fenced, Found, Probed, Trouble, Up, decode_up
+from kvstate.runtime.standard import copiers_of, memory_of
+from kvstate.wire import decode_up
 
 if TYPE_CHECKING:
     from kvstate.runtime.memory import Memory
 
-TURN_SECONDS: Final = 0.05
-"""How long a shutdown sleeps between two looks."""
 CLOSE_SECONDS: Final = 5.0
 """For copiers and processes to end, where nobody says how long."""
 
 
-class KVRuntime(Requests):
+class KVRuntime(Ranked):
     """See the module. `with KVRuntime(config) as kv:` ends threads and processes in any case.
 
     Errors: `RuntimeUseError` as in `Requests`. Making one raises `ValueError` for copiers that do not fit the settings,
@@ -75,9 +72,6 @@ class KVRuntime(Requests):
         self.memories: tuple[Memory, ...] = ()
         """Of these ranks, where the runtime has made the pools."""
         self._clock = Told(clock or RealClock())
-        self._up: deque[Up] = deque()
-        self._troubles, self._closing = Troubles(), False
-        self._restarts = [0] * config.ledger.ranks
         ranks, links = range(config.ledger.ranks), list[Link]()
         try:
             if config.workers is Workers.OWN:
@@ -96,6 +90,7 @@ class KVRuntime(Requests):
             self.engine = Engine(self.ledger, links, self.inbox, self._clock)
             self.engine.listeners, self.engine.crash = self.listeners, self.notes.crash
             self.engine.recover()
+            self.handoffs, self._link = make_handoffs(self)
         except BaseException:
             self.notes.close()
             end_all(links, self.copiers, CLOSE_SECONDS)
@@ -105,9 +100,6 @@ class KVRuntime(Requests):
         for rank in range(self.config.ledger.ranks):
             self.memories += (memory_of(self.config),)
             yield copiers_of(self.config, self.inbox, self.memories[rank], rank)
-
-    def _process(self, rank: int, incarnation: int) -> ProcessLink:
-        return ProcessLink(partial(guest, self.config), rank, incarnation, self.inbox)
 
     # -- the loop ------------------------------------------------------------------------------------------------------
 
@@ -136,8 +128,10 @@ class KVRuntime(Requests):
         """
         self._enter("poll")
         self._clock.told = now
+        early = self._turn_of_peers()
         done = self.engine.poll(max_reports)
         self._turn_of_tiers(done)
+        news = early.and_then(self._turn_of_peers())
         self._answered()
         for loss in done.lost:
             self._restart(loss.rank)
@@ -149,8 +143,9 @@ class KVRuntime(Requests):
         told = self.notes.turn(done, self._troubles)
         probed, self._probed = tuple(self._probed), []
         return Done(
-            done.lost, done.loads, done.jobs, done.settled, probed, told, done.fatal, done.reports, done.recovered
-        )
+            done.lost, done.loads, done.jobs, done.settled, probed, told, done.fatal, done.reports, done.recovered,
+            *news,
+        )  # fmt: skip
 
     def now(self) -> float:
         """The time that deadlines are counted on, in seconds."""
@@ -159,7 +154,7 @@ class KVRuntime(Requests):
     def wait(self, seconds: float) -> bool:
         """Sleep until something has come for the next poll, so long at most; says whether a report has."""
         self._enter("wait")
-        return self.inbox.wait(seconds, lambda: bool(self._up))
+        return self.inbox.wait(seconds, lambda: bool(self._up) or (self.handoffs is not None and self.handoffs.rung))
 
     def take_effects(self) -> dict[int, bytes]:
         """Hand out what the requests since the last turn asked for.
@@ -171,74 +166,6 @@ class KVRuntime(Requests):
         self.engine.pump()
         boxes = [link for link in self.engine.links if isinstance(link, Outbox)]
         return {box.rank: message for box in boxes if (message := box.take())}
-
-    # -- workers -------------------------------------------------------------------------------------------------------
-
-    def incarnation(self, rank: int) -> int:
-        """Which life of this rank's worker the messages are meant for; 1 for a rank of this process."""
-        link = self.engine.links[rank]
-        return link.incarnation if isinstance(link, Outbox | ProcessLink) else 1
-
-    def worker_lost(self, rank: int, why: str) -> None:
-        """A worker of the embedder's is gone for good, with its memory: said once that is *known*. See `Done.lost`.
-
-        From the next poll on, the rank has a new incarnation; a worker that is started for it has to have that one.
-        Raises `ValueError` for workers that are not the embedder's.
-        """
-        self._enter("worker_lost")
-        link = self.engine.links[rank]
-        if not isinstance(link, Outbox):
-            raise ValueError(f"rank {rank} has no worker of the embedder's; the runtime sees by itself when it is gone")
-        link.lost = why or "the embedder says so"
-
-    def ready(self, within: float) -> bool:
-        """Wait until every process of ours has made its memory, and what durable pools held is taken in.
-
-        What a process is given before that waits for it.
-        """
-        self._enter("ready")
-        end, links = monotonic() + within, [link for link in self.engine.links if isinstance(link, ProcessLink)]
-        there = all(link.ready(max(0.0, end - monotonic())) for link in links)
-        while there and links and not self.engine.recover() and self.engine.recoveries.awaited and monotonic() < end:
-            self.inbox.wait(TURN_SECONDS, partial(any, [link.found for link in links]))
-        self.engine.pump()
-        return there and not (links and self.engine.recoveries.awaited)
-
-    def _restart(self, rank: int) -> None:
-        """Another life for a rank that is lost, if it has not had too many."""
-        link = self.engine.links[rank]
-        self._restarts[rank] += 1
-        if isinstance(link, Outbox):
-            self.engine.replace(rank, Outbox(rank, link.incarnation + 1, self.inbox))
-        elif isinstance(link, ProcessLink):
-            for sentence in link.troubles:
-                self._troubles.tell(sentence)
-            link.stop(0.0)
-            if self._restarts[rank] > self.config.restarts:
-                self._troubles.tell(f"rank {rank} was started again {self.config.restarts} times, and is given up")
-            elif not self._closing:
-                try:
-                    self.engine.replace(rank, self._process(rank, link.incarnation + 1))
-                except OSError as error:  # there is no process to be had, or no pipe
-                    self._troubles.tell(f"rank {rank} could not be started again, and is given up: {error}")
-
-    def _answered(self) -> None:
-        """What workers said beside reports. A proof of an earlier life is one of parts that are over anyhow."""
-        while self._up:
-            up = self._up.popleft()
-            if not 0 <= up.rank < len(self.engine.links):
-                self._troubles.tell(f"a message came from rank {up.rank}; there are {len(self.engine.links)} ranks")
-                continue
-            for item in up.items:
-                if isinstance(item, Trouble):
-                    self._troubles.tell(item.sentence)
-                elif isinstance(item, Probed):
-                    self._probed.append(item)
-                elif isinstance(item, Found) and isinstance(link := self.engine.links[up.rank], Outbox):
-                    link.found += [item] if up.incarnation == link.incarnation else []
-                elif isinstance(item, Fenced):
-                    for copier, serial in item.proved:
-                        self.engine.proved(up.rank, copier, serial)
 
     # -- the end -------------------------------------------------------------------------------------------------------
 
@@ -290,6 +217,8 @@ class KVRuntime(Requests):
     def _close(self, within: float) -> tuple[Token, ...]:
         """End what makes copies; the parts that may touch memory even now. A process that has ended touches none."""
         self._over = "the runtime was shut down"
+        if self.handoffs is not None:
+            self.handoffs.close()
         own = {link.rank for link in self.engine.links if isinstance(link, Outbox)}
         books = self.ledger.books
         sent = [part for part in books.parts.live() if part.rank in own and part.copier != ENGINE]

@@ -27,6 +27,8 @@ from types import UnionType
 from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 
 from kvstate.machines.config import ConfigError, LedgerConfig
+from kvstate.runtime.peers.settings import PeerConfig, check_peers
+from kvstate.runtime.tiers.objects.settings import StoreConfig, check_store
 from kvstate.runtime.tiers.settings import DiskConfig, check_disk
 from kvstate.tiering import TierConfig, check_tiers
 from kvstate.trace.ring import EVENTS
@@ -110,6 +112,10 @@ class RuntimeConfig:
     """What is stored in each tier below the device, and when; a tier that is not named is the embedder's to feed."""
     disk: DiskConfig | None = None
     """Where the durable pool lies, if the ledger has one and the runtime makes its copier."""
+    store: StoreConfig | None = None
+    """Which object store the pool stands for that is durable and shared, likewise."""
+    peers: PeerConfig | None = None
+    """Who this process is to others that it hands blocks to, or takes them from; None is nobody."""
     ring_events: int = EVENTS
     """So many events of the end of the run are kept in memory, at least; 0 keeps nothing."""
     crash_dump: Path | None = None
@@ -143,6 +149,8 @@ class RuntimeConfig:
         if self.crash_dump is not None and self.crash_dump == self.record:
             raise ConfigError(f"crash_dump: {self.record} is where the record goes; give it a file of its own")
         check_disk(self.disk, self.ledger, self.block_bytes)
+        check_store(self.store, self.ledger, self.block_bytes)
+        check_peers(self.peers, self.ledger, own_copiers=self.workers is Workers.THREADS)
         if self.integrity is IntegrityChoice.HOST and not any(pool.verify for pool in self.ledger.pools[1:]):
             raise ConfigError(
                 "integrity: host sums blocks that nobody compares; set verify in a pool below the device, or take "

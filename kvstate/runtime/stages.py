@@ -11,5 +11,6 @@ STAGES: Final[dict[str, str]] = {
     Kind.PERSIST: "commit",
     Kind.FETCH: "fetch",
     Kind.VERIFY: "verify",
+    Kind.SEEK: "lookup",
 }
 """Stages of `errors.toml`, by kind."""

@@ -48,9 +48,20 @@ class Worker:
     `ValueError` for a rank below 0 or an incarnation below 1.
     """
 
-    def __init__(self, rank: int, incarnation: int, copiers: Mapping[str, Copier], inbox: Inbox) -> None:
+    def __init__(
+        self,
+        rank: int,
+        incarnation: int,
+        copiers: Mapping[str, Copier],
+        inbox: Inbox,
+        *,
+        fence_seconds: float | None = None,
+    ) -> None:
         """`copiers` by the names that `Work.copier` gives them, all of which report to `inbox`. What those that keep
         objects have found is the first thing that goes up.
+
+        `fence_seconds` bounds each fence, where `feed` must not block for longer: what is not proved by then is told as
+        a trouble. All copiers have to be `Patient` then.
         """
         if rank < 0 or incarnation < 1:
             raise ValueError(f"a worker has a rank from 0 and a life from 1 up, not {rank} and {incarnation}")
@@ -62,6 +73,8 @@ class Worker:
         """Where the copiers report."""
         self.dispatcher = Dispatcher(copiers, inbox)
         """What gives effects to the copiers."""
+        self.fence_seconds = fence_seconds
+        """So long a fence may take; None is for ever."""
         self._up: list[UpItem] = [part for found in self.dispatcher.take_found() for part in in_parts(found)]
         self._told: set[str] = set()
         self._owner = threading.get_ident()
@@ -69,7 +82,7 @@ class Worker:
     def feed(self, message: bytes | bytearray | memoryview) -> None:
         """Take one message of the scheduler. Total: one that can't be read is told, and nothing of it is done.
 
-        A fence in it blocks until the copiers have answered.
+        A fence in it blocks until the copiers have answered, or for `fence_seconds`.
         """
         self._mine()
         try:
@@ -99,6 +112,11 @@ class Worker:
     def waiting(self) -> bool:
         """Is there something to send?"""
         return bool(self._up) or bool(len(self.inbox))
+
+    def step_retired(self, step: int) -> None:
+        """This step is over on this rank: what waited for it begins now, before the scheduler has said so."""
+        self._mine()
+        self.dispatcher.step_retired(step)
 
     def close(self, within: float) -> tuple[Token, ...]:
         """Close all copiers, each within so many seconds; the tokens of parts that may touch memory even now."""
@@ -130,7 +148,7 @@ class Worker:
         """Reports that are there go up before the proof: they know how a part ended, and a fence only that it did."""
         proved: list[tuple[str, int]] = []
         try:
-            proved.extend(self.dispatcher.fence())
+            proved.extend(self.dispatcher.fence(self.fence_seconds))
         except Exception as error:  # a driver that can't say that it is over has proved nothing
             self._tell(f"rank {self.rank} could not be fenced: {type(error).__name__}: {error}")
         self._up += self.inbox.drain(len(self.inbox))

@@ -70,6 +70,6 @@ def test_the_fields_and_events_of_the_log_are_those_that_there_are() -> None:
     words = TEXT[TEXT.index("The fields:") : TEXT.index("A storm is told once")]
     assert set(re.findall(r"`(\w+)`", words)) == set(FIELDS)
     source = (ROOT / "kvstate" / "observe" / "log.py").read_text(encoding="utf-8")
-    events = set(re.findall(r'"(job_failed|load_fell|retry|\w*quarantine\w*|rank_lost|trouble|fatal)"', source))
+    events = set(re.findall(r'"(job_failed|load_fell|retry|\w*quarantine\w*|rank_lost|handoff|trouble|fatal)"', source))
     table = {line.split("`")[1] for line in TEXT.splitlines() if re.match(r"\| `\w+` \| `kvstate\.", line)}
     assert table == events

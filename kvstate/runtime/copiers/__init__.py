@@ -103,3 +103,11 @@ class Copier(Protocol):
         back. May be called again.
         """
         ...
+
+
+class Patient(Protocol):
+    """What some copiers can do beside: all of this package but the one of tests."""
+
+    def fence(self, within: float | None = None) -> int:
+        """As `Copier.fence`. Errors: `TimeoutError` where nothing is proved after so many seconds."""
+        ...

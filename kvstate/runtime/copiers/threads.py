@@ -207,7 +207,11 @@ class ThreadCopier:
                 return
             self._end(part)
         told = tuple(sorted(part.failures, key=lambda failure: failure.line))
-        self._inbox.put(Report(part.work.token, answer(told, proved=True), told))
+        self._inbox.put(self._answered(part.work, told))
+
+    def _answered(self, work: Work, failures: tuple[Failure, ...]) -> Report:
+        """The report of a part all of which has stopped."""
+        return Report(work.token, answer(failures, proved=True), failures)
 
     def _do(self, task: _Task, start: float) -> list[Failure]:
         """Move what is the task's; what went wrong, by lines of the part."""

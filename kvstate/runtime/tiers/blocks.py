@@ -20,8 +20,8 @@ from kvstate.runtime.tiers.sealed import ObjectError
 
 def reading(memory: Memory, block: int) -> list[memoryview]:
     """The bytes of a block, end to end. Raises `NoSuchBlockError`."""
-    pool, slot = memory.place(block)
-    return _runs(pool, slot) if pool.on_cpu else [pool.bytes_of(slot).data]
+    pool = memory.pool_of(block)
+    return _runs(pool, block - pool.base) if pool.on_cpu else [pool.bytes_of(block - pool.base).data]
 
 
 def check_seal(memory: Memory, block: int, key: bytes, pieces: Sequence[memoryview]) -> None:
@@ -41,11 +41,17 @@ def check_seal(memory: Memory, block: int, key: bytes, pieces: Sequence[memoryvi
         raise ObjectError(Code.CRC_MISMATCH, "verify", f"block {block} is not what was sealed there")
 
 
-def landing(memory: Memory, block: int) -> tuple[list[memoryview], Callable[[], None] | None]:
-    """Where the bytes of a block go, end to end, and what is to be called when all of them are there and good: it
-    brings them into the block, where that is elsewhere. Raises `NoSuchBlockError`.
-    """
-    pool, slot = memory.place(block)
+Landing = tuple[list[memoryview], Callable[[], None] | None]
+"""Where the bytes of a block go, end to end, and what is to be called when all of them are there and good: it brings
+them into the block, where that is elsewhere."""
+
+
+def landing(memory: Memory, block: int) -> Landing:
+    """For one block. Raises `NoSuchBlockError`."""
+    pool = memory.pool_of(block)
+    slot = block - pool.base
+    if pool.views is not None and pool.on_cpu:  # as `_runs`; this is on the way of every block
+        return [pool.views[0][slot].data], None
     if pool.on_cpu:
         return _runs(pool, slot), None
     staged: Bytes = np.empty(pool.block_bytes, np.uint8)

@@ -81,13 +81,15 @@ def make_disk(config: DiskConfig, ledger: LedgerConfig, memory: Memory, rank: in
     `memory` has the ledger's other pools; bytes are summed unless told otherwise, and always with a secret. Errors:
     `ConfigError` for a folder or a secret that can't be used, and for no pool that is durable.
     """
-    number = next((number for number, pool in enumerate(ledger.pools) if pool.durable), None)
+    number = next((number for number, pool in enumerate(ledger.pools) if pool.durable and not pool.shared), None)
     if number is None:
         raise ConfigError("ledger.pools: none is durable, and so there is nothing to keep; set durable in one")
     pool, base = ledger.pools[number], sum(pool.blocks for pool in ledger.pools[:number])
     what = f"{config.fingerprint} / rank {rank} of {ledger.ranks} / blocks of {memory.block_bytes} bytes"
     try:
         seal = Seal(what, algorithm=Sum.XXH3 if summed else Sum.NONE, secret=config.secret())
+    except ConfigError as error:
+        raise ConfigError(f"disk.{error}") from None
     except ValueError as error:
         raise ConfigError(f"disk.secret_file: {error}") from None
     try:

@@ -8,17 +8,34 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kvstate.errors import Code
 from kvstate.runtime.tiers.sealed import MAX_TEXT, UNIT, Buffer, Header, ObjectError, Seal, bytes_in
 
 SAFE: Final = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 """Flags of every file that is opened: no link is followed, and a pipe that somebody put there keeps nobody waiting."""
+READ: Final = os.O_RDONLY | SAFE
+"""To read a file that is there."""
+NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | SAFE
+"""To write one that is not."""
 SHARE: Final = 256 << 10
 """Bytes of a large block that are read, or written, and summed at a time."""
 _MANY: Final = 512
 """Pieces that are written in one call; systems take 1024 at most."""
+
+
+class Begun(NamedTuple):
+    """A file that is being written, and open."""
+
+    number: int
+    """What its name begins with."""
+    file: int
+    """The descriptor."""
+    namespace: str
+    """Of the key."""
+    key: bytes
+    """Whose bytes these are."""
 
 
 def listed(folder: Path) -> Iterator[Path]:
@@ -91,24 +108,24 @@ def read_all(file: int, at: int, pieces: Sequence[bytearray | memoryview]) -> No
             views[0] = views[0][read:]
 
 
-def read_summed(
-    file: int, start: bytearray, into: Sequence[bytearray | memoryview], hasher: Callable[[], Any] | None
-) -> tuple[int, str]:
-    """Header and bytes of an open file, in one go; how many came. 0, where they lie in too many pieces for that.
+def read_whole(file: int, front: list[bytearray | memoryview], into: Sequence[bytearray | memoryview]) -> int:
+    """Header and bytes of an open file, in one go; how many came. 0, where they lie in too many pieces for that."""
+    return os.preadv(file, [*front, *into], 0) if len(into) < _MANY else 0
 
-    A large block is read a share at a time, and each summed by `hasher`, if there is one, while it is in the core's
-    cache; the sum in hexadecimal, or an empty text. Errors: `OSError`.
+
+def read_summed(
+    file: int, front: list[bytearray | memoryview], whole: memoryview, hasher: Callable[[], Any]
+) -> tuple[int, str]:
+    """The same for a large block in one piece: a share of it at a time, summed while it is in the core's cache.
+
+    The sum, in hexadecimal, is returned as well. Errors: `OSError`.
     """
-    if len(into) >= _MANY:
-        return 0, ""
-    if hasher is None or len(into) > 1 or len(into[0]) <= SHARE:
-        return os.preadv(file, [start, *into], 0), ""
-    whole, made = memoryview(into[0]), hasher()
-    came = os.preadv(file, [start, whole[:SHARE]], 0)
+    made = hasher()
+    came = begin = os.preadv(file, [*front, whole[:SHARE]], 0)
     made.update(whole[:SHARE])
     for at in range(SHARE, len(whole), SHARE):
         share = whole[at : at + SHARE]
-        came += os.preadv(file, [share], len(start) + at)
+        came += os.preadv(file, [share], begin - SHARE + at)
         made.update(share)
     return came, made.hexdigest()
 

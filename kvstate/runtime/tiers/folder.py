@@ -19,7 +19,6 @@ something else than it says, has a miss.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 import threading
@@ -29,10 +28,12 @@ from pathlib import Path
 from uuid import uuid4
 
 from kvstate.errors import Code
-from kvstate.runtime.tiers.files import SAFE, check_own, head, locked, read_all, read_summed, sync_folder, write_all
-from kvstate.runtime.tiers.sealed import Buffer, Header, ObjectError, Seal, bytes_in
+from kvstate.runtime.tiers.files import NEW, READ, Begun, check_own, head, write_all
+from kvstate.runtime.tiers.reading import Unwanted, Wanted, check_header, read_each
+from kvstate.runtime.tiers.sealed import Buffer, ObjectError, Seal, bytes_in
 from kvstate.runtime.tiers.settings import Sync
-from kvstate.runtime.tiers.survey import UNBORN, Survey, bury_swept, names_in
+from kvstate.runtime.tiers.shelves import Shelves, check_shelves, name_of
+from kvstate.runtime.tiers.survey import Survey, be_born, bury_swept, names_in
 
 
 class Folder:
@@ -65,7 +66,10 @@ class Folder:
         for folder in (path, path / "objects", path / "objects" / mark, path / "writers"):
             folder.mkdir(mode=0o700, exist_ok=True, parents=folder == path)
             check_own(folder)
-        self._held: int | None = self._be_born(mine)
+        check_shelves(path / "objects" / mark)
+        self.shelves = Shelves(path, self._objects, sync)
+        """Where commits go until the next reset."""
+        self._held: int | None = be_born(mine)
         survey = Survey(path, path / "objects" / mark, seal, self.name_of)
         try:
             self.start = survey.start(mine)
@@ -76,16 +80,6 @@ class Folder:
         self._sizes.update(survey.sizes)
         self._used = sum(survey.sizes.values())
 
-    def _be_born(self, mine: Path) -> int:
-        """A writer must not be taken for dead before it holds its lock: until then its folder has another name."""
-        unborn = mine.with_name(UNBORN + mine.name)
-        unborn.mkdir(mode=0o700)
-        held = locked(unborn / "lock")
-        if held is None:
-            raise OSError(errno.ENOLCK, "no file can be locked there")
-        unborn.rename(mine)
-        return held
-
     # -- writing -------------------------------------------------------------------------------------------------------
 
     def write(self, number: int, namespace: str, key: bytes, pieces: Sequence[Buffer], name: str | None = None) -> None:
@@ -94,9 +88,13 @@ class Folder:
         `name` is that of the file, for who knows it; so everywhere here. Errors: `ObjectError` with NO_SPACE beyond the
         bound, SLOT_CONFLICT for a number that is in use.
         """
-        length = bytes_in(pieces)
-        size = self.seal.begin_of(namespace, key, length) + length
-        name = name or self.name_of(namespace, key)
+        begun = self.begin(number, namespace, key, bytes_in(pieces), name or self.name_of(namespace, key))
+        self.fill(begun, pieces)
+        self.end(begun)
+
+    def begin(self, number: int, namespace: str, key: bytes, length: int, name: str) -> Begun:
+        """Room for a block of so many bytes, and a file. Then come `fill` and `end`, or `drop`. Errors: as `write`."""
+        size = self.seal.frame(namespace, length, len(key)).begin + length
         with self._lock:
             if number in self._parts:
                 raise ObjectError(Code.SLOT_CONFLICT, "write", f"part {number} is being written already")
@@ -105,46 +103,64 @@ class Folder:
             self._parts[number] = name, size
             self._used += size
         try:
-            file = os.open(self._part(number), os.O_WRONLY | os.O_CREAT | os.O_EXCL | SAFE, 0o600)
-            try:
-                write_all(file, [self.seal.header(namespace, key, pieces), *pieces])
-                if self.sync is not Sync.NONE:
-                    os.fdatasync(file)
-            finally:
-                os.close(file)
+            return Begun(number, os.open(self._part(number), NEW, 0o600), namespace, key)
         except BaseException:
             self.discard(number)
             raise
 
-    def commit(self, number: int, *, settle: bool = True) -> str:
+    def fill(self, begun: Begun, pieces: Sequence[Buffer]) -> None:
+        """Write the bytes there. Where that fails, nothing is left."""
+        try:
+            write_all(begun.file, [self.seal.header(begun.namespace, begun.key, pieces), *pieces])
+        except BaseException:
+            self.drop(begun)
+            raise
+
+    def end(self, begun: Begun) -> None:
+        """Have the bytes on the disk, if the folder promises that. Where that fails, nothing is left."""
+        try:
+            if self.sync is not Sync.NONE:
+                os.fdatasync(begun.file)
+        except BaseException:
+            self.drop(begun)
+            raise
+        os.close(begun.file)
+
+    def drop(self, begun: Begun) -> None:
+        """It is not wanted any more."""
+        os.close(begun.file)
+        self.discard(begun.number)
+
+    def commit(self, number: int, *, shelves: Shelves | None = None, settle: bool = True) -> str:
         """Make what was written under this number visible, in the place of what its key named before.
 
-        Returns the name of the file. Without `settle`, `settle` has to be called before the commit is told.
+        Returns the name of the file. `shelves` are those that were there when it was decided that it may be seen. After
+        a reset since then it can't be found: CANCELLED, or the name all the same, of what is swept away with the rest.
+        Without `settle`, `settle` has to be called before the commit is told.
         """
+        shelves = shelves or self.shelves
         name, size = self._parts[number]
+        part = self._part(number)
         try:
-            os.rename(self._part(number), self._place(name))
+            shelf = shelves.take(name[0])  # which is open as long as it has a name here
+            os.rename(part, name, dst_dir_fd=shelf.file)
         except FileNotFoundError:  # nobody has needed its shelf so far, or somebody has removed it
-            Path(self._objects).mkdir(0o700, parents=True, exist_ok=True)
-            with suppress(FileExistsError):
-                os.mkdir(self._shelf(name), 0o700)
-            if self.sync is Sync.FULL:
-                for folder in (self._objects, f"{self.path}/objects", self.path):
-                    sync_folder(folder)
-            os.rename(self._part(number), self._place(name))
+            shelf = shelves.make(name[0])
+            os.rename(part, name, dst_dir_fd=shelf.file)
         with self._lock:
-            del self._parts[number]
-            self._used -= self._drop(name)
-            self._sizes[name] = size
+            counted = self._parts.pop(number, None)
+            if shelves is self.shelves:
+                self._used -= self._drop(name) - (0 if counted else size)
+                self._sizes[name] = size
+            elif counted:
+                self._used -= size
         if settle:
             self.settle([name])
         return name
 
     def settle(self, names: Iterable[str]) -> None:
         """Have the renames to these names on the disk, if the folder promises that."""
-        if self.sync is Sync.FULL:
-            for shelf in {self._shelf(name) for name in names}:
-                sync_folder(shelf)
+        self.shelves.settle(names)
 
     def discard(self, number: int) -> None:
         """Forget what was written under this number, if anything was."""
@@ -168,22 +184,24 @@ class Folder:
             return False
         return True
 
+    def void(self) -> None:
+        """What is visible now, and what becomes so by a commit that was allowed before, is not to be found any more.
+
+        Touches no disk; `clear` has to follow before anything else is committed.
+        """
+        before, self.shelves = self.shelves, Shelves(self.path, self._objects, self.sync)
+        before.void()
+        with self._lock:
+            self._used -= sum(self._sizes.values())
+            self._sizes.clear()
+
     def clear(self) -> None:
         """Take all objects of this fingerprint away, in one step: a death in the middle leaves none of them.
 
         What is written and not committed stays. The files are removed by `bury`, later or by whoever comes next.
         """
-        self._swept.mkdir(mode=0o700, exist_ok=True)
-        with suppress(FileNotFoundError):
-            os.rename(self._objects, self._swept / uuid4().hex)
-            if self.sync is not Sync.NONE:  # else a power cut undoes the reset
-                sync_folder(self._swept)
-                sync_folder(self.path / "objects")
-        with self._lock:
-            self._used -= sum(self._sizes.values())
-            self._sizes.clear()
-        with suppress(FileExistsError):
-            os.mkdir(self._objects, 0o700)
+        self.void()
+        self.shelves.sweep_into(self._swept)
 
     def bury(self) -> int:
         """Remove what `clear` took away; how many files that were."""
@@ -197,43 +215,32 @@ class Folder:
         Errors: `ObjectError` with BLOCK_NOT_FOUND where there is none, and with what is wrong with it otherwise; the
         pieces then hold anything.
         """
-        file = self._open(name or self.name_of(namespace, key), "fetch")
-        try:
-            length = bytes_in(into)
-            start = bytearray(self.seal.begin_of(namespace, key, length))
-            came, digest = read_summed(file, start, into, self.seal.hasher)
-            if came == len(start) + length and self.seal.is_ours(start, namespace, key, length, into, digest):
-                return
-            said, begin = head(self.seal, file, "fetch")  # what is it then? Or was it read in pieces?
-            self._check(said, namespace, key, into, "fetch")
-            read_all(file, begin, into)
-        finally:
-            os.close(file)
-        self.seal.check_bytes(said, into, "fetch")
+        wanted = name or self.name_of(namespace, key), namespace, key, into
+        (outcome,) = self.read_each([wanted], bytes_in(into))
+        if outcome is not None:
+            raise outcome
+
+    def read_each(
+        self, wanted: Sequence[Wanted], length: int, unwanted: Unwanted | None = None
+    ) -> list[Exception | None]:
+        """Several blocks of so many bytes, as `read`: what was wrong with each, as far as all were wanted."""
+        return read_each(self._objects, self.seal, wanted, length, unwanted)
 
     def check(self, namespace: str, key: bytes, pieces: Sequence[Buffer]) -> None:
         """Are these the bytes of that object? Its header is read, its bytes are not. Errors: as `read`, and stage
         verify.
         """
-        file = self._open(self.name_of(namespace, key), "verify")
+        name = self.name_of(namespace, key)
+        try:
+            file = os.open(self._place(name), READ)
+        except FileNotFoundError:
+            raise ObjectError(Code.BLOCK_NOT_FOUND, "verify", f"there is no file {name}") from None
         try:
             said, _ = head(self.seal, file, "verify")
         finally:
             os.close(file)
-        self._check(said, namespace, key, pieces, "verify")
+        check_header(self.seal, said, namespace, key, pieces, "verify")
         self.seal.check_bytes(said, pieces, "verify")
-
-    def _open(self, name: str, stage: str) -> int:
-        try:
-            return os.open(self._place(name), os.O_RDONLY | SAFE)
-        except FileNotFoundError:
-            raise ObjectError(Code.BLOCK_NOT_FOUND, stage, f"there is no file {name}") from None
-
-    def _check(self, said: Header, namespace: str, key: bytes, pieces: Sequence[Buffer], stage: str) -> None:
-        self.seal.check_name(said, namespace, key, stage)
-        wanted = bytes_in(pieces)
-        if said.length != wanted:
-            raise ObjectError(Code.LAYOUT_MISMATCH, stage, f"it has {said.length} bytes, a block has {wanted}")
 
     def has(self, namespace: str, key: bytes) -> bool:
         """Is there a file for the key? Whether it can be served only a `read` can say."""
@@ -263,10 +270,10 @@ class Folder:
 
     # -- names ---------------------------------------------------------------------------------------------------------
 
-    def name_of(self, namespace: str, key: bytes) -> str:
-        """The name of a key's file: a hash of namespace and key, whose ends can't be moved against each other."""
-        space = namespace.encode()
-        return hashlib.blake2b(len(space).to_bytes(8, "little") + space + key, digest_size=16).hexdigest()
+    @staticmethod
+    def name_of(namespace: str, key: bytes) -> str:
+        """The name of a key's file."""
+        return name_of(namespace, key)
 
     def path_of(self, which: str | int) -> str:
         """Where an object lies, by the name of its file, or what was written under a number."""
@@ -275,9 +282,6 @@ class Folder:
     def _drop(self, name: str) -> int:
         """Count an object out; its bytes. Needs the lock."""
         return self._sizes.pop(name, 0)
-
-    def _shelf(self, name: str) -> str:
-        return f"{self._objects}/{name[0]}"
 
     def _place(self, name: str) -> str:
         return f"{self._objects}/{name[0]}/{name}"

@@ -46,6 +46,10 @@ Buffer = bytes | bytearray | memoryview
 """A piece of a block's bytes."""
 
 
+_NOWHERE: Final = memoryview(bytearray(UNIT))
+"""Written to by every thread that reads, and never read."""
+
+
 class Sum(StrEnum):
     """How the bytes are summed."""
 
@@ -86,7 +90,31 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def bytes_in(pieces: Sequence[Buffer]) -> int:
     """How many bytes these pieces have in all."""
+    if len(pieces) == 1:
+        return memoryview(pieces[0]).nbytes
     return sum([memoryview(piece).nbytes for piece in pieces])
+
+
+class Frame:
+    """What headers of one kind have in common."""
+
+    __slots__ = ("before", "begin", "between", "rest", "said", "size", "starts")
+
+    def __init__(self, before: bytes, between: bytes, size: int) -> None:
+        self.before = before
+        """Their text up to the key."""
+        self.between = between
+        """Their text from there to the sum."""
+        self.size = size
+        """Bytes of the text."""
+        self.said = FIXED + size
+        """Where their text ends."""
+        self.begin = _begin(size)
+        """Where the bytes of the block begin."""
+        self.rest = _NOWHERE[: self.begin - self.said]
+        """Where the zeros behind the text go."""
+        self.starts = _starts(size)
+        """What stands before the sum of the header."""
 
 
 class ObjectError(KVException):
@@ -112,8 +140,10 @@ class Seal:
         """What must be equal."""
         self.algorithm = algorithm if secret is None else Sum.BLAKE3
         """How what is written is summed."""
+        self.hasher: Callable[[], Any] | None = xxhash.xxh3_128 if self.algorithm is Sum.XXH3 else None
+        """What sums bytes by and by, where a sum is of the bytes alone."""
         self._secret = secret
-        self._frames: dict[tuple[str, int], tuple[bytes, bytes]] = {}
+        self._frames: dict[tuple[str, int, int], Frame] = {}
         self._blake3 = None if secret is None else _blake3()
 
     def header(self, namespace: str, key: bytes, pieces: Sequence[Buffer]) -> bytes:
@@ -121,43 +151,35 @@ class Seal:
 
         Errors: `ObjectError` with INTERNAL for names that are too long for a header.
         """
-        text = self._text(namespace, key, bytes_in(pieces), pieces)
-        size = len(text)
-        if size > MAX_TEXT:
-            raise ObjectError(Code.INTERNAL, "write", f"a header of {size} bytes is too long; shorten the namespace")
-        return (_starts(size) + _head_sum(size, text) + text).ljust(_begin(size), b"\0")
+        frame = self.frame(namespace, bytes_in(pieces), len(key))
+        if frame.size > MAX_TEXT:
+            raise ObjectError(
+                Code.INTERNAL, "write", f"a header of {frame.size} bytes is too long; shorten the namespace"
+            )
+        text = frame.before + key.hex().encode() + frame.between  # to encode it takes as long as a small write
+        if self.algorithm is not Sum.NONE:
+            text += self._digest(text + END, pieces, self.algorithm).encode()
+        text += END
+        return (frame.starts + xxhash.xxh3_64_digest(frame.starts + text) + text).ljust(frame.begin, b"\0")
 
     def begin_of(self, namespace: str, key: bytes, length: int) -> int:
         """Where the bytes begin behind the header that we would give a block of so many bytes."""
-        before, between = self._frame(namespace, length)
-        return _begin(len(before) + 2 * len(key) + len(between) + DIGITS[self.algorithm] + len(END))
+        return self.frame(namespace, length, len(key)).begin
 
-    @property
-    def hasher(self) -> Callable[[], Any] | None:
-        """What sums bytes by and by, where a sum is of the bytes alone."""
-        return xxhash.xxh3_128 if self.algorithm is Sum.XXH3 else None
-
-    def is_ours(
-        self, start: bytearray, namespace: str, key: bytes, length: int, pieces: Sequence[Buffer], digest: str = ""
-    ) -> bool:
-        """Are header and bytes, `length` of them, just what we would write? `digest` is their sum, if it is known.
+    def is_ours(self, frame: Frame, start: bytearray, key: bytes, pieces: Sequence[Buffer], digest: str = "") -> bool:
+        """Are header and bytes just what we would write? `start` is the header as far as its text goes; `digest` the
+        sum of the bytes, if it is known.
 
         If not, `read` and the checks say why, or that it is good all the same.
         """
-        text = self._text(namespace, key, length, pieces, digest)
-        return start.startswith(_starts(len(text))) and compare_digest(text, start[FIXED : FIXED + len(text)])
+        named = frame.before + key.hex().encode() + frame.between
+        if self.algorithm is not Sum.NONE:
+            named += (digest or self._digest(named + END, pieces, self.algorithm)).encode()
+        return start.startswith(frame.starts) and compare_digest(named + END, start[FIXED:])
 
-    def _text(self, namespace: str, key: bytes, length: int, pieces: Sequence[Buffer], digest: str = "") -> bytes:
-        """The text of a header, put together: to encode and to parse it takes as long as a small read."""
-        before, between = self._frame(namespace, length)
-        named = before + key.hex().encode() + between
-        if self.algorithm is Sum.NONE:
-            return named + END
-        return named + (digest or self._digest(named + END, pieces, self.algorithm)).encode() + END
-
-    def _frame(self, namespace: str, length: int) -> tuple[bytes, bytes]:
-        """What stands before the key, and between key and sum."""
-        frame = self._frames.get((namespace, length))
+    def frame(self, namespace: str, length: int, key_length: int) -> Frame:
+        """What is equal in the headers of all blocks of one namespace and length with keys of one length."""
+        frame = self._frames.get((namespace, length, key_length))
         if frame is None:
             if len(self._frames) >= MANY:
                 self._frames.clear()
@@ -165,7 +187,9 @@ class Seal:
             between = b'","length":%d,"algorithm":"%s","sum":"' % (length, self.algorithm.encode())
             text = _encode(said)
             assert text.endswith(between + END), f"{text!r} is not put together as expected"
-            frame = self._frames[namespace, length] = text[: -len(between + END)], between
+            size = len(text) + 2 * key_length + DIGITS[self.algorithm]
+            frame = Frame(text[: -len(between + END)], between, size)
+            self._frames[namespace, length, key_length] = frame
         return frame
 
     def read(self, start: Buffer, stage: str) -> tuple[Header, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -15,6 +16,9 @@ HEADER: Final = 4096
 """Bytes of a header, of which a long fingerprint or namespace takes more."""
 MOST_THREADS: Final = 256
 """Of one disk."""
+
+
+_HALF: Final = re.compile(rb"[0-9a-fA-F]{32}")
 
 
 class Sync(StrEnum):
@@ -72,25 +76,33 @@ class DiskConfig:
 
     def secret(self) -> bytes | None:
         """The secret, if there is a file of it. Errors: `ConfigError` for one that can't be read or is none."""
-        if self.secret_file is None:
-            return None
-        try:
-            if self.secret_file.stat().st_mode & 0o077:
-                raise ConfigError(f"secret_file: {self.secret_file} may be read by others; say chmod 600")
-            data = self.secret_file.read_bytes()
-        except OSError as error:
-            raise ConfigError(f"secret_file: {self.secret_file} could not be read: {error.strerror or error}") from None
-        if len(data) == 32:
-            return data
-        try:
-            made = bytes.fromhex(data.decode("ascii").strip())
-        except ValueError:
-            made = b""
-        if len(made) != 32:
-            raise ConfigError(
-                f"secret_file: {self.secret_file} holds no secret; write 32 bytes into it, or 64 hexadecimal digits"
-            )
-        return made
+        return read_secret(self.secret_file)
+
+
+def read_secret(path: Path | None) -> bytes | None:
+    """The secret in this file. Errors: `ConfigError` for one that others may read, that can't be read, or is none."""
+    if path is None:
+        return None
+    try:
+        if path.stat().st_mode & 0o077:
+            raise ConfigError(f"secret_file: {path} may be read by others; say chmod 600")
+        data = path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"secret_file: {path} could not be read: {error.strerror or error}") from None
+    if _HALF.fullmatch(data):  # drawn by chance it would not be
+        raise ConfigError(
+            f"secret_file: {path} holds 32 hexadecimal digits, which is half a secret; write 64 of them into it, or 32 "
+            "bytes that are no text"
+        )
+    if len(data) == 32:
+        return data
+    try:
+        made = bytes.fromhex(data.decode("ascii").strip())
+    except ValueError:
+        made = b""
+    if len(made) != 32:
+        raise ConfigError(f"secret_file: {path} holds no secret; write 32 bytes into it, or 64 hexadecimal digits")
+    return made
 
 
 def _is_path(value: object) -> bool:
@@ -103,13 +115,13 @@ def room_of(block_bytes: int) -> int:
 
 
 def durable_pool(ledger: LedgerConfig) -> PoolConfig | None:
-    """The pool that outlives the process, if there is one."""
-    return next((pool for pool in ledger.pools if pool.durable), None)
+    """The pool that lies in files of this machine and outlives the process, if there is one."""
+    return next((pool for pool in ledger.pools if pool.durable and not pool.shared), None)
 
 
 def check_disk(disk: DiskConfig | None, ledger: LedgerConfig, block_bytes: int) -> None:
     """Do disk and pools go together? Errors: `ConfigError`."""
-    durable = [pool for pool in ledger.pools if pool.durable]
+    durable = [pool for pool in ledger.pools if pool.durable and not pool.shared]
     if disk is None:
         return
     if not isinstance(disk, DiskConfig):

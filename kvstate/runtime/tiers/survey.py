@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Callable
@@ -19,6 +20,8 @@ PART: Final = re.compile(r"[0-9]+\.part")
 """Names of what a writer has begun."""
 UNBORN: Final = ".new-"
 """What the name of a writer begins with as long as it holds no lock."""
+BIRTH: Final = 600.0
+"""Seconds after which a writer that holds no lock is dead; to take one it needs microseconds."""
 SWEPT: Final = "swept"
 """The folder for objects that were taken away together."""
 NameOf = Callable[[str, bytes], str]
@@ -83,6 +86,24 @@ def bury_swept(swept: Path) -> int:
     return removed
 
 
+def be_born(mine: Path) -> int:
+    """Make the folder of a writer, and hold its lock: a file. Errors: `OSError`, where no file can be locked, too.
+
+    A writer must not be taken for dead before it holds its lock: until then its folder has another name.
+    """
+    unborn = mine.with_name(UNBORN + mine.name)
+    unborn.mkdir(mode=0o700)
+    held = locked(unborn / "lock")
+    if held is None:
+        raise OSError(errno.ENOLCK, "no file can be locked there")
+    try:
+        unborn.rename(mine)
+    except BaseException:
+        os.close(held)
+        raise
+    return held
+
+
 class Survey:
     """Looks through a folder, once. `objects` is the folder of our fingerprint, `path` the whole."""
 
@@ -94,7 +115,8 @@ class Survey:
 
     def start(self, mine: Path) -> Start:
         """Remove what dead writers left, and say what there is. `mine` is the writer that asks."""
-        removed = sum(self._bury(writer) for writer in listed(self._path / "writers") if writer != mine)
+        now = mine.lstat().st_mtime  # by the clock of whoever keeps the files
+        removed = sum(self._bury(writer, now) for writer in listed(self._path / "writers") if writer != mine)
         removed += bury_swept(self._path / SWEPT)
         refused: list[str] = []
         found: list[tuple[int, Found]] = []
@@ -130,12 +152,21 @@ class Survey:
         self.sizes[path.name] = status.st_size
         return status.st_mtime_ns, Found(said.namespace, key, said.length)
 
-    def _bury(self, writer: Path) -> int:
-        """Remove what a writer left, if nobody holds its lock any more; how many files it had begun."""
-        if writer.name.startswith(UNBORN):
+    def _bury(self, writer: Path, now: float) -> int:
+        """Remove what a writer left, if nobody holds its lock any more; how many files it had begun.
+
+        One that holds no lock yet may be about to. After `BIRTH` seconds it is not: if it comes all the same, it finds
+        that its folder is gone, and says so.
+        """
+        lock, unborn = writer / "lock", writer.name.startswith(UNBORN)
+        if unborn and (writer.is_symlink() or not writer.is_dir() or now - writer.lstat().st_mtime < BIRTH):
             return 0
-        lock = writer / "lock"
-        if not NAME.fullmatch(writer.name) or writer.is_symlink() or not lock.is_file() or lock.is_symlink():
+        if unborn and not lock.exists():
+            with suppress(OSError):
+                writer.rmdir()
+            return 0
+        name = writer.name.removeprefix(UNBORN)
+        if not NAME.fullmatch(name) or writer.is_symlink() or not lock.is_file() or lock.is_symlink():
             self._unknown.append(str(writer))
             return 0
         held = locked(lock)

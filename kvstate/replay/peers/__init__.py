@@ -1,0 +1,1 @@
+"""A replay in several processes: one that prefills, one that decodes, and what goes wrong between them."""

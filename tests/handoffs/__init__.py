@@ -1,0 +1,1 @@
+"""`KVRuntime`s that hand blocks to each other."""
