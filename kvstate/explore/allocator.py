@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from kvstate.explore.matter import Flight, Run
     from kvstate.explore.world import World
 
+IN_USE = {int(F.OWNED), int(F.LOADING)}
+"""The states of a block that the engine has given to somebody."""
+
 
 @dataclass(slots=True)
 class Allocator:
@@ -91,6 +94,13 @@ class Allocator:
         ledger.foreign_freed(freed)
         return freed
 
+    def free_again(self, ledger: Ledger) -> int:
+        """It frees once more what is free there, or was asked of it; returns how many blocks that were."""
+        idle = [block for block in range(self.count) if block not in self.given]
+        if idle:
+            ledger.foreign_freed([BlockRef(block, ledger.books.engine.generation[block]) for block in idle])
+        return len(idle)
+
     # -- what must be true ---------------------------------------------------------------------------------------------
 
     def overtaken(self, world: World, flight: Flight) -> bool:
@@ -108,6 +118,8 @@ class Allocator:
             held = books.engine.state[block] == F.HELD
             if held != (self.asked.get(block) == books.engine.generation[block]):
                 yield f"L3.hold: block {block} is {'' if held else 'not '}held, and the engine was told otherwise"
+            if (block in self.given) != (books.engine.state[block] in IN_USE):
+                yield f"L3.engine: block {block} is in use for the engine or for the ledger, and not for both"
         told, states = books.column("transfer", "told"), books.column("transfer", "state")
         for block, batch in books.engine.filling.items():
             if books.engine.state[block] != F.LOADING and not told[batch] and states[batch] != X.ABORTING:

@@ -173,6 +173,7 @@ class _Renamed(_Form):
             tuple(getattr(world, name) for name in BUDGET),
             world.allocator.form(self.new),
             self._objects(),
+            world.others.form(self.serials, self.books.now),
         )
 
     def _objects(self) -> tuple[Any, ...]:
@@ -183,7 +184,8 @@ class _Renamed(_Form):
 
     def _flight(self, flight: Flight) -> tuple[Any, ...]:
         work = flight.work
-        known = (flight.landed, flight.asked, flight.silent, flight.found, self._step(work.after_step))
+        said = (flight.found, flight.missing)
+        known = (flight.landed, flight.asked, flight.silent, *said, self._step(work.after_step))
         return known, work.kind, work.rank, work.keys, self._tenants(flight.tenants)
 
     def _tenants(self, tenants: Iterable[tuple[Any, ...]]) -> tuple[Any, ...]:

@@ -44,8 +44,10 @@ def by_the_clock(system: System) -> None:
         system.do(("tick",))
     else:
         raise LawBroken(f"L7.clock: the clock fires without end, {MOST_TIMERS} timers and more")
+    books = ledger.books
+    if books.seeks.live or books.seeks.sought or books.seeks.by_part:
+        raise LawBroken(f"L7.clock: {len(books.seeks.live)} seeks wait, and no timer is left")
     if system.world.jobs or system.world.loads:
-        books = ledger.books
         left = [f"job {number}" for number in system.world.jobs]
         left += [f"load {number}{' (settlement)' if load.told else ''}" for number, load in system.world.loads.items()]
         where = "is not on record any more" if not (books.job_ids or books.load_ids) else "waits, and no timer is left"
@@ -57,8 +59,13 @@ def at_rest(system: System) -> None:
     left = system.ledger.rest()
     if left:
         raise LawBroken(f"L11.home: {'; '.join(left)}")
-    if system.scope.drains > system.world.drains and not (shut := system.ledger.shut()):
-        raise LawBroken(f"L11.home: a drained ledger at rest can't be shut: {shut}")
+    for orphan in system.world.objects.orphans():
+        raise LawBroken(orphan)
+    if system.scope.drains > system.world.drains:
+        if not (again := system.ledger.drain()):
+            raise LawBroken(f"L11.home: who drains a ledger twice is refused: {again}")
+        if not (shut := system.ledger.shut()):
+            raise LawBroken(f"L11.home: a drained ledger at rest can't be shut: {shut}")
     for pool in system.ledger.books.pools:
         idle = pool.counts[F.OUTSIDE] if pool.config.foreign else pool.counts[B.FREE] + pool.counts[B.CACHED]
         if idle != pool.config.blocks:
@@ -68,8 +75,9 @@ def at_rest(system: System) -> None:
 def late_reports(system: System, before: bytes) -> None:
     """Report again on every copy that is over, and on one that never was. Errors: `LawBroken` if anything comes of it.
 
-    `before` is the digest of the state. It is compared only where a row has fired: a part that is over and still on
-    record answers with one, which must do nothing but count.
+    Where an engine allocates by itself, it also frees again what it has free. `before` is the digest of the state. It
+    is compared only where a row has fired: what is over and still on record answers with one, which must do nothing but
+    count.
     """
     ledger, books = system.ledger, system.ledger.books
     rows, counted = _rows(system), books.stale + books.unknown
@@ -77,13 +85,15 @@ def late_reports(system: System, before: bytes) -> None:
     for serial in serials:
         outcome = AGAIN[(serial + len(serials)) % len(AGAIN)]
         ledger.report(Report(Token(books.config.incarnation, serial), outcome))
+    freed = system.world.allocator.free_again(ledger)
     system.world.harvest(ledger)
-    if ledger.fatal is not None or books.stale + books.unknown != counted + len(serials):
+    if ledger.fatal is not None or books.stale + books.unknown != counted + len(serials) + freed:
         raise LawBroken(
-            "L2.stale_counted: a second report on a copy that is over, or one on none, was not just counted"
+            "L2.stale_counted: a second report on a copy that is over or on a free block, or one on none, "
+            "was not just counted"
         )
     if _rows(system) != rows and system.digest() != before:
-        raise LawBroken("L2.stale_counted: a second report on a copy that is over changed the state")
+        raise LawBroken("L2.stale_counted: a second report on a copy that is over, or a free block, changed the state")
 
 
 def _rows(system: System) -> int:

@@ -30,6 +30,8 @@ class Flight:
     """Was a timeout reported of it?"""
     found: str = ""
     """What an honest worker has to say of it when it has landed, if that is not that it was done: an outcome."""
+    missing: tuple[int, ...] = ()
+    """Of a seek: the lines whose key others did not have when it landed."""
 
 
 @dataclass(slots=True)

@@ -78,7 +78,8 @@ class System:
     def _thefts(self, number: int, request: Request, run: Run) -> Iterator[Move]:
         """What an engine does with its blocks against its word."""
         allocator = self.world.allocator
-        if allocator.steals and request.program[run.at] == "take" and None in (run.refs or [None]):
+        takes = request.program[run.at : run.at + 1] == ("take",)
+        if allocator.steals and takes and None in (run.refs or [None]):
             yield from (("steal", number, block) for block in allocator.prey(number))
 
     def _copies(self) -> Iterator[Move]:
@@ -116,6 +117,8 @@ class System:
             yield ("restart",)
         if world.corrupt:
             yield from (("corrupt", key) for key in sorted(self._stored()))
+        if world.news:
+            yield from world.others.moves(sorted({key for request in self.scope.requests for key in request.keys}))
         if world.cancels:
             yield from (("cancel", "job", place) for place in range(len(world.jobs)))
             yield from (("cancel", "load", place) for place, load in enumerate(world.loads.values()) if not load.told)
@@ -174,6 +177,7 @@ class System:
         if not outcome and flight.work.kind == Kind.VERIFY:
             lines = [f"land t{serial}", *lines]
         report = self.world.blame(flight, outcome) if outcome else self.world.truth(flight)
+        self.world.others.sayings.heard(report)
         if outcome == Outcome.TIMEOUT:
             flight.silent = True
         else:
@@ -203,6 +207,7 @@ class System:
         when = self.ledger.next_timer()
         passed = 0.0 if when is None else round(when - self.ledger.books.now, 6)
         if when is not None:
+            self.world.others.sayings.passed(when)
             self.ledger.tick(when)
         return [f"tick {passed:g}"]
 
@@ -220,11 +225,13 @@ class System:
     def _reset(self) -> list[str]:
         self.world.resets -= 1
         self.world.objects.expire(self.ledger.books.serial)
+        self.world.others.sayings.reset()
         self.ledger.reset()
         return ["reset"]
 
     def _drain(self) -> list[str]:
         self.world.drains -= 1
+        self.world.others.sayings.called_off()
         self.ledger.drain()
         return ["drain"]
 
@@ -248,6 +255,10 @@ class System:
         self.world.restart()
         self.ledger.recover(len(self.ledger.books.pools) - 1, self.world.objects.found())
         return ["restart", "recover"]
+
+    def _others(self, verb: str, key: str) -> list[str]:
+        self.world.news -= 1
+        return self.world.others.do(self.ledger, verb, key)
 
     def _corrupt(self, key: str) -> list[str]:
         self.world.corrupt -= 1

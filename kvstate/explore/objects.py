@@ -7,7 +7,7 @@ key are others by then, so nobody may find it (law L9).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from kvstate.explore.matter import Flight
@@ -31,6 +31,8 @@ class Object:
     """Was it taken in? Then it is no part's, and nothing undoes it."""
     old: bool = False
     """Was it begun before the cache was reset?"""
+    committed: bool = False
+    """Was it said of a job that made it that it has committed? What becomes of its key after that is another matter."""
 
 
 @dataclass(slots=True)
@@ -94,11 +96,17 @@ class Objects:
             for block, key in zip(effect.blocks, effect.keys, strict=True):
                 there = self.kept.get(key.decode())
                 if there is not None:
-                    there.block, there.serial, there.adopted = block, newest, True
+                    there.block, there.serial, there.adopted, there.committed = block, newest, True, False
         elif effect.everything:
             self.kept, self.void = {}, newest
         else:
             self.kept = {key: there for key, there in self.kept.items() if there.block != NOWHERE}
+
+    def commit(self, keys: Iterable[bytes]) -> None:
+        """A job that has stored these keys has committed."""
+        for key in keys:
+            if (there := self.kept.get(key.decode())) is not None:
+                there.committed = True
 
     def expire(self, newest: int) -> None:
         """The cache is reset."""
@@ -110,7 +118,7 @@ class Objects:
         """The process is gone, and another begins, which knows nothing of them."""
         self.void = self.expired = 0
         for there in self.kept.values():
-            there.block, there.serial, there.adopted = NOWHERE, 0, True
+            there.block, there.serial, there.adopted, there.committed = NOWHERE, 0, True, False
 
     def found(self) -> list[tuple[str, bytes]]:
         """What another process finds, the oldest first."""
@@ -135,6 +143,12 @@ class Objects:
         if len(held) != len(set(held)):
             yield "L8.bound: one slot holds two objects"
 
+    def orphans(self) -> Iterator[str]:
+        """Law L5: when nothing is under way any more, each object is that of a job which has committed."""
+        for key, there in self.kept.items():
+            if not there.adopted and not there.committed:
+                yield f"L5.no_object: the object {key} in block {there.block} is left behind by a job that is over"
+
     # -- their form ----------------------------------------------------------------------------------------------------
 
     def form(self, new: dict[int, int], serials: dict[int, int], flights: list[Work]) -> tuple[object, ...]:
@@ -146,7 +160,7 @@ class Objects:
         ]
         kept = tuple(
             (
-                *(key, there.content, new.get(there.block, NOWHERE), there.old),
+                *(key, there.content, new.get(there.block, NOWHERE), there.old, there.committed),
                 NOWHERE if there.adopted else serials.get(there.serial, NOWHERE),
                 tuple(there.serial > work.token.serial for work in flights if key.encode() in work.keys),
             )

@@ -16,11 +16,13 @@ from kvstate.explore.matter import LawBroken, LoadOut, Run, StepOut
 from kvstate.explore.scopes import Request
 from kvstate.explore.world import World, places
 from kvstate.machines.ledger import Ledger
-from kvstate.machines.messages import BlockRef
+from kvstate.machines.messages import BlockRef, Work
 from kvstate.machines.verdicts import Closed, Grant, Hit, Started, Stored
 
 DEADLINE = 2.0
 """Seconds that each load and job has in all."""
+SEEK_FOR = 1.0
+"""Seconds that a seek has."""
 
 
 class Scene(NamedTuple):
@@ -109,6 +111,17 @@ def lookup(scene: Scene, request: Request, run: Run) -> Lines:
                 run.refs[keys.index(key)] = ref
         run.passed = passed(groups, request.keys, hit.tokens)
     return [" ".join(("lookup", request.name, *request.keys))]
+
+
+def seek(scene: Scene, request: Request, run: Run) -> Lines:
+    """Ask others for what the lookup missed."""
+    ledger, keys = scene.ledger, [key.encode() for key in request.keys]
+    run.at += 1
+    until = ledger.books.now + SEEK_FOR
+    if ledger.seek(run.lease, keys, pool=scene.world.others.pool(ledger), deadline=until):
+        works = [effect for effect in ledger.books.effects if isinstance(effect, Work)]
+        scene.world.others.sayings.asked(works, until, scene.world.ranks)
+    return [f"seek {request.name} {' '.join(request.keys)} deadline={SEEK_FOR:g}"]
 
 
 def allocate(scene: Scene, request: Request, run: Run) -> Lines:
@@ -229,6 +242,7 @@ def finish(scene: Scene, request: Request, run: Run) -> Lines:
 
 OPERATIONS: dict[str, Operation] = {
     "lookup": lookup,
+    "seek": seek,
     "allocate": allocate,
     "take": take,
     "load": load,

@@ -7,63 +7,12 @@ is one that never comes; see `home` and `world`.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
+from kvstate.explore.rare import RARE
+from kvstate.explore.scope import LOAD, PROMPT, STORE, Request, Scope
 
-class Request(NamedTuple):
-    """A request: its prompt as keys, what it does in order, how often it may come, and how it may be cut short."""
-
-    name: str
-    keys: tuple[str, ...]
-    program: tuple[str, ...]
-    """Of lookup, allocate, take, load, compute, step, seal, store, demote, finish; see `requests`."""
-    lives: int = 1
-    """How many leases it may have in all."""
-    ends: tuple[str, ...] = ()
-    """`abort` or `preempt`: may come at any time while the lease is open."""
-
-
-class Scope(NamedTuple):
-    """One bounded world."""
-
-    name: str
-    title: str
-    """What is in it, in a line."""
-    ledger: str
-    """The command of a scenario that makes the ledger."""
-    requests: tuple[Request, ...]
-    given: str = ""
-    """The keys that are in the host pool at the beginning."""
-    fails: tuple[str, ...] = ()
-    """How a copy may fail, by outcome; only a fetch may be `broken`, only what was asked to stop `cancelled`."""
-    resets: int = 0
-    """How often the cache may be reset; `corrupt` likewise: how often bytes in the host pool may go bad unnoticed."""
-    corrupt: int = 0
-    steals: int = 0
-    """How often an engine that allocates by itself may hand on what another has, or what it was asked to keep."""
-    cancels: int = 0
-    """How often the caller may call a job or a load off."""
-    drains: int = 0
-    """1 if the ledger may be drained; nothing new begins after that."""
-    deaths: int = 0
-    """How often the process of a rank may be lost, with all that it holds."""
-    restarts: int = 0
-    """How often the process may be killed and begin again with what outlived it. Nothing is `given` then."""
-    fences: bool = True
-    """May the copier be fenced in the middle of things? It is at the end, in any case."""
-    depth: int | None = None
-    """So many moves at most; None is until nothing new is found."""
-    prefix: tuple[tuple[str | int, ...], ...] = ()
-    """Moves that are made first, so that the search begins in the middle of things; they do not count as depth."""
-
-
-LOAD = ("lookup", "allocate", "load", "compute", "finish")
-"""What a request does that loads what it can and computes the rest."""
-STORE = ("allocate", "compute", "store", "finish")
-"""What a request does that stores what it computed."""
-
-PROMPT = ("full:K1", "full:K2", "slide:W1", "slide:W2", "slide:W3", "slide:W4")
-"""Four tokens, in blocks of two and of one."""
+__all__ = ["LATE", "LOAD", "QUICK", "SCOPES", "SOAK", "STORE", "Request", "Scope"]
 
 QUICK: Final = (
     Scope(
@@ -238,6 +187,18 @@ QUICK: Final = (
         cancels=1,
         fences=False,
     ),
+    Scope(
+        "hints",
+        "a store that others write to: a seek that is answered or not, a load of what is there or gone, a reset",
+        "ledger device=b0 store=s0 shared=store part=1 batch=1 attempts=1",
+        (Request("r1", ("K1",), ("lookup", "seek", "lookup", "allocate", "load", "finish")),),
+        fails=("timeout",),
+        resets=1,
+        others="K1",
+        news=1,
+        fences=False,
+    ),
+    *RARE,
 )
 """Searched until nothing new is found, each."""
 SOAK = Scope(

@@ -16,7 +16,7 @@ from kvstate.machines.config import LedgerConfig
 from kvstate.machines.ledger import ACTS, COUPLINGS, Ledger
 from kvstate.machines.policy import LRU
 from kvstate.machines.tables import TABLES
-from kvstate.testing import engine, kept, mishaps, requests, show, world  # noqa: F401  they register the commands
+from kvstate.testing import engine, hints, kept, mishaps, requests, show, world  # noqa: F401  they register commands
 from kvstate.testing.commands import perform
 from kvstate.testing.names import Names
 from kvstate.testing.physics import Physics
@@ -52,7 +52,8 @@ class RuledStage(Stage):
 
 def opening(scope: Scope) -> list[str]:
     """The commands that a search of the scope begins with."""
-    return [scope.ledger, *([f"given {scope.given} in host"] if scope.given else [])]
+    given = [f"given {scope.given} in host"] if scope.given else []
+    return [scope.ledger, *given, *([f"others have {scope.others}"] if scope.others else [])]
 
 
 def begun(scope: Scope, rules: Rules) -> tuple[Ledger, World, tuple[str, ...], list[str]]:
@@ -70,6 +71,8 @@ def begun(scope: Scope, rules: Rules) -> tuple[Ledger, World, tuple[str, ...], l
     foreign = ledger.books.engine.count
     around = begin(scope, ledger.books.total, ledger.config.groups, ledger.config.ranks, foreign)
     around.objects.blocks = play.physics.objects.blocks
+    around.others.blocks = play.physics.others.blocks
+    around.others.has = {key.decode(): content.key for (_, (_, key)), content in play.physics.others.has.items()}
     for (rank, block), content in play.physics.contents.items():
         cell = around.cells(block)[rank]
         around.contents[cell] = content.key if content.by else around.contents[cell]

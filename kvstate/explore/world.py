@@ -15,10 +15,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from kvstate.errors import Code
+from kvstate.explore import batches
 from kvstate.explore.allocator import Allocator
 from kvstate.explore.groups import believed
 from kvstate.explore.matter import EMPTY, JUNK, Flight, LawBroken, LoadOut, Run, StepOut
 from kvstate.explore.objects import Objects
+from kvstate.explore.others import Others
 from kvstate.explore.scopes import Request, Scope
 from kvstate.machines.audit import NAMING
 from kvstate.machines.books import Books
@@ -29,7 +31,7 @@ from kvstate.machines.messages import Adopt, Failure, Hold, Kind, Outcome, Repor
 from kvstate.machines.tables.block import State as B
 from kvstate.machines.verdicts import Ending, Fatal, JobVerdict, LoadVerdict, Verdict
 
-BUDGET = ("resets", "corrupt", "cancels", "drains", "deaths", "restarts")
+BUDGET = ("resets", "corrupt", "cancels", "drains", "deaths", "restarts", "news")
 """What may happen only so often; the fields of a scope and of a world."""
 
 
@@ -72,6 +74,10 @@ class World:
     """How often the whole process may still be killed."""
     objects: Objects = field(default_factory=Objects)
     """What outlives it, if a pool keeps it."""
+    news: int = 0
+    """How often others may still do something, or somebody say something of them."""
+    others: Others = field(default_factory=Others)
+    """What they have, if a pool is shared with them."""
 
     allocator: Allocator = field(default_factory=Allocator)
     """The engine's own, if it has one."""
@@ -112,7 +118,8 @@ class World:
         """The copy moves its bytes."""
         work = flight.work
         flight.landed = True
-        if self.objects.land(flight, self.contents):
+        shared = self.others.land(flight, self.contents, len(self.tenants))
+        if shared or self.objects.land(flight, self.contents):
             return
         for src, dst in zip(work.src, work.dst, strict=work.kind != Kind.PERSIST):
             self.contents[self.cells(dst)[work.rank]] = self.contents[self.cells(src)[work.rank]]
@@ -120,6 +127,9 @@ class World:
     def truth(self, flight: Flight) -> Report:
         """What an honest worker says of a copy that has landed, or of a check."""
         work = flight.work
+        if work.kind == Kind.SEEK:
+            absent = (Failure(line, int(Code.BLOCK_NOT_FOUND), "lookup") for line in flight.missing)
+            return Report(work.token, Outcome.DONE, tuple(absent))
         if flight.found:
             return self.blame(flight, flight.found)
         lines = zip(work.dst, work.keys, strict=True)
@@ -147,6 +157,7 @@ class World:
         self.hand(range(len(self.tenants)))
         self.last_step = 0
         self.objects.restart()
+        self.others.sayings.reset()
 
     def end(self, serial: int) -> None:
         """The copy is proved over."""
@@ -167,6 +178,7 @@ class World:
                 self.allocator.hear(effect)
             elif isinstance(effect, Undo | Adopt | Sweep):
                 self.objects.hear(effect, max((*self.flights, *self.over), default=0))
+                self.hand(self.others.hear(effect))
             elif self.stops and effect.token.serial in self.flights:  # a cancel
                 self.flights[effect.token.serial].asked = True
         for verdict in ledger.take_verdicts():
@@ -180,6 +192,7 @@ class World:
             if verdict.job not in self.jobs:
                 raise LawBroken(f"L1.verdict_once: job {verdict.job} ends twice, or was never begun")
             self.jobs.remove(verdict.job)
+            self.objects.commit(verdict.keys)
         elif isinstance(verdict, LoadVerdict):
             self._load(verdict)
         elif verdict.load not in self.loads or not self.loads[verdict.load].told:
@@ -212,7 +225,7 @@ class World:
     # -- what must be true in every state ------------------------------------------------------------------------------
 
     def look(self, books: Books) -> Iterator[str]:
-        """The laws about bytes that are broken now."""
+        """The laws about bytes, and about loads and their batches, that are broken now."""
         state = books.block_state
         touched = [(f"t{serial}", flight.tenants) for serial, flight in self.flights.items()]
         touched += [(f"step {n}", tuple((b, t) for b, t, _ in step.writes)) for n, step in self.steps.items()]
@@ -233,12 +246,16 @@ class World:
             if block in self.objects.blocks:
                 yield from self.objects.named(block, key.decode())
                 continue
+            if block in self.others.blocks:
+                continue  # a hint
             cells = [self.contents[cell] for cell in self.cells(block)]
             if not self.holds(block, key.decode()) and JUNK not in cells:
                 held = ", ".join(dict.fromkeys(cell or "nothing" for cell in cells))
                 yield f"L9.bytes: {key.decode()} names block {block}, which holds {held}"
         yield from self.allocator.look(self, books)
         yield from self.objects.look()
+        yield from self.others.sayings.look(books) if self.others.blocks else ()
+        yield from batches.look(books)
 
 
 def begin(scope: Scope, blocks: int, groups: tuple[GroupConfig, ...] = (), ranks: int = 1, foreign: int = 0) -> World:

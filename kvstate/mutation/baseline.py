@@ -30,7 +30,8 @@ MADE_FROM = (
     "spec/*.toml",
     *(f"kvstate/{folder}/**/*.py" for folder in ("machines", "errors", "explore", "testing", "proof")),
     "kvstate/mutation/graph.py",
-    "tests/scenarios/*.txt",
+    "kvstate/mutation/checkout.py",
+    "tests/scenarios/**/*.txt",
     "tests/stateful/*.py",
 )
 """The files of the checkout that it depends on."""

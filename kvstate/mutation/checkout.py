@@ -68,9 +68,10 @@ class Checkout:
 
     @cached_property
     def scenarios(self) -> Mapping[str, Scenario]:
-        """By name (`i08-landing-on-a-freed-block`): every scenario of the checkout."""
-        files = sorted((self.root / "tests" / "scenarios").glob("*.txt"))
-        return {path.stem: parse(path.read_text(encoding="utf-8"), path.name) for path in files}
+        """By name (`i08-landing-on-a-freed-block`, `tiers/t1-...`): every scenario of the checkout."""
+        folder = self.root / "tests" / "scenarios"
+        files = {path.relative_to(folder).with_suffix("").as_posix(): path for path in sorted(folder.rglob("*.txt"))}
+        return {name: parse(path.read_text(encoding="utf-8"), path.name) for name, path in files.items()}
 
     @cached_property
     def texts(self) -> Mapping[str, str]:

@@ -19,7 +19,7 @@ from types import FrameType
 
 from kvstate.explore.scopes import SCOPES
 from kvstate.explore.stage import Rules
-from kvstate.mutation import checkout, planted, static
+from kvstate.mutation import checkout, planted, static, unfired
 from kvstate.mutation.baseline import Baseline, rows_of
 from kvstate.mutation.graph import firing, look
 from kvstate.mutation.kills import Kill, Means, Result
@@ -41,6 +41,8 @@ MORE_WALKS = 200
 """And so many for a row that fires in no scope."""
 AGAIN = 6000
 """States in which a law is looked for that was seen broken in the scope before."""
+SAME_GRAPH = "identical state graph in "
+"""Then the scopes that fire the row."""
 EQUAL = "z3: the same row wherever the invariants of its states hold"
 """Why such a mutant is harmless."""
 SECONDS = 60.0
@@ -105,8 +107,16 @@ class Ladder:
             kills = [Kill("count", f"{name}: another state graph") for name in sorted(differs)]
             return Result.of(mutant, tuple(kills[:1]), "killed")
         if seen:
-            return Result.of(mutant, (), "harmless", f"identical state graph in {', '.join(sorted(seen))}")
+            return Result.of(mutant, (), "harmless", SAME_GRAPH + ", ".join(sorted(seen)))
+        reason = "" if self._fires(mutant) else unfired.why(self.spec, mutant)
+        if reason:
+            return Result.of(mutant, (), "harmless", reason)
         return Result.of(mutant, (), "survived", "no scope reaches it")
+
+    def _fires(self, mutant: Mutant) -> bool:
+        """Does anything that was tried fire its row? Where nothing is known of what ships, nothing was tried."""
+        rows, base = self._rows(mutant), self.base
+        return base is not None and bool(firing(base.reach, rows) or base.scenarios_of(rows) or base.walks_of(rows, 1))
 
     @property
     def known(self) -> Baseline:

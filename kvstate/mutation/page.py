@@ -44,8 +44,9 @@ told:
 
 *Harmless* is a mutant with which nothing comes out differently: z3 shows that the row does the same wherever the
 invariants of its states hold, or every small scope that fires the row, searched to its end, has the same states and
-moves, and the same is sent down and told on each of them. A *survivor* is one that nothing notices and that was not
-shown to be harmless.
+moves, and the same is sent down and told on each of them, or it is shown that nothing fires the row
+(`kvstate/mutation/unfired.py`). A *survivor* is one that nothing notices and that was not shown to be harmless.
+What breaks no law and is told otherwise is pinned by a scenario; those of `tests/scenarios/choices` are there for that.
 """
 
 

@@ -12,10 +12,10 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from kvstate.explore.scopes import QUICK, SCOPES
-from kvstate.mutation import checkout
+from kvstate.mutation import checkout, unfired
 from kvstate.mutation.baseline import Say, read
 from kvstate.mutation.kills import Kill, Result
-from kvstate.mutation.ladder import Ladder
+from kvstate.mutation.ladder import SAME_GRAPH, Ladder
 from kvstate.mutation.lockstep import differing
 from kvstate.mutation.mutants import Mutant, mutants
 from kvstate.spec.loader import load_spec
@@ -30,13 +30,15 @@ Progress = Callable[[Result], None]
 class Task:
     """A mutant by `name`; whether `every` killer is wanted; `hint`, the check that has killed it before.
 
-    One that was `harmless` before is only held against what ships, once more.
+    One that was `harmless` before is only held against what ships, once more; in these `scopes`, or in all if there are
+    none.
     """
 
     name: str
     every: bool = False
     hint: Kill | None = None
     harmless: bool = False
+    scopes: tuple[str, ...] = ()
 
 
 @contextmanager
@@ -65,10 +67,13 @@ def judge(
     file = base() if fresh else None
     left = [*(_through(executor, fresh, file, progress) if fresh else []), *known]
     names = [task.name for task in left]
-    found = {scope.name: executor.submit(_differing, file, scope.name, names) for scope in (QUICK if names else ())}
+    asked = {
+        scope.name: [task.name for task in left if not task.scopes or scope.name in task.scopes] for scope in QUICK
+    }
+    found = {scope: executor.submit(_differing, file, scope, those) for scope, those in asked.items() if those}
     seen: dict[str, dict[str, int]] = {name: {} for name in names}
     for scope, future in found.items():
-        say(f"{len(names)} in lockstep in the scope {scope}")
+        say(f"{len(asked[scope])} in lockstep in the scope {scope}")
         for name, states in future.result().items():
             seen[name][scope] = states
     for finished in as_completed([executor.submit(_finish, file, name, scopes) for name, scopes in seen.items()]):
@@ -114,7 +119,15 @@ def _judge(base: Path | None, task: Task) -> Result | None:
     mutant, ladder = _mutants()[task.name], _ladder(base)
     if base is not None:
         return ladder.judge(mutant, every=task.every)
+    if task.harmless and not task.every and (reason := unfired.why(ladder.spec, mutant)):
+        return Result.of(mutant, (), "harmless", reason)
     return None if task.every else ladder.at_once(mutant, task.hint)
+
+
+def fired_in(note: str) -> tuple[str, ...]:
+    """The scopes that the note of a harmless mutant names: those that fire its row. None for another note."""
+    scopes = tuple(note.removeprefix(SAME_GRAPH).split(", ")) if note.startswith(SAME_GRAPH) else ()
+    return scopes if set(scopes) <= {scope.name for scope in QUICK} else ()
 
 
 def sample(names: Sequence[str], seed: int, count: int, always: Iterable[str]) -> list[str]:

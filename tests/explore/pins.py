@@ -34,6 +34,14 @@ PINS = {
     "tiers": Pin(7425, 28496, 26),
     "recover": Pin(10483, 39319, 26),
     "twice": Pin(769, 4590, 22),
+    "hints": Pin(2062, 7909, 16),
+    "backoff": Pin(518, 2693, 14),
+    "late-retry": Pin(213, 634, 11),
+    "holes": Pin(2255, 7873, 12),
+    "parts": Pin(1508, 8238, 12),
+    "silent-rank": Pin(1149, 6291, 14),
+    "foreign-ranks": Pin(275, 1077, 11),
+    "demoted": Pin(2053, 8259, 16),
 }
 
 

@@ -12,10 +12,10 @@ from kvstate.explore.tell import tell
 from tests.explore.pins import PINS, searched
 from tests.explore.test_breaks import rules, twice
 
-SMALL = ("durable", "queue", "steps", "twice")
+SMALL = ("durable", "queue", "steps", "twice", "backoff", "late-retry", "foreign-ranks")
 """Those that are searched while one works; the others take some seconds each."""
-NEVER = "B32 B39 E02 E07 E23 E27 A30 O17 O31 O44 O45 O70 O72 S03 S05 S06 X02 X03 X40 X52 X70 X71 X72"
-"""Rows that fire in no quick scope."""
+NEVER = "A30 O70 O72 S05 S06 X02"
+"""Rows that fire in no quick scope; `docs/proofs.md` says why of each."""
 
 
 def test_every_quick_scope_is_pinned() -> None:
@@ -33,7 +33,7 @@ def test_no_law_is_broken_in_any_state(name: str) -> None:
     assert (found.states, found.transitions, found.depth) == PINS[name]
 
 
-@pytest.mark.slow
+@pytest.mark.proof
 def test_all_rows_fire_but_these() -> None:
     fired = {row for name in PINS for row, count in searched(name).fired.items() if count}
     assert [row for row in searched("steps").fired if row not in fired] == NEVER.split()

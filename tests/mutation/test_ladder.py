@@ -11,7 +11,7 @@ from kvstate.explore.moves import System
 from kvstate.explore.scopes import SCOPES
 from kvstate.explore.stage import Rules
 from kvstate.machines.acts import Acts
-from kvstate.mutation import checkout, ladder, planted, static
+from kvstate.mutation import checkout, ladder, planted, static, unfired
 from kvstate.mutation.graph import firing, look
 from kvstate.mutation.kills import Kill
 from kvstate.mutation.ladder import Ladder
@@ -19,6 +19,7 @@ from kvstate.mutation.lockstep import SAME, Asked, differing
 from kvstate.mutation.mutants import Mutant
 from kvstate.spec.model import Machine
 from tests.explore.pins import PINS
+from tests.explore.test_scopes import NEVER
 from tests.mutation.parts import MUTANTS, SCOPE, SPEC, around, reached, small
 
 
@@ -237,6 +238,40 @@ def test_what_lockstep_says_decides() -> None:
     assert broken.killed_by == (Kill("explorer", SCOPE, "L8.recount"),)
     nowhere = Ladder(SPEC, small(), around()).finish(same, {})
     assert (nowhere.verdict, nowhere.note) == ("survived", "no scope reaches it")
+
+
+def test_a_row_that_is_shown_not_to_fire_makes_no_difference() -> None:
+    mutant = MUTANTS["X02 says unpin before rollback"]
+    judge = Ladder(SPEC, small(), around())
+    assert judge.at_once(mutant) is None, "no rung kills it"
+    shown = judge.finish(mutant, {})
+    assert shown.verdict == "harmless"
+    assert shown.note.startswith("L7.started: ")
+    assert unfired.why(SPEC, MUTANTS["O01 deleted"]) == "", "of that row nothing is shown"
+    assert unfired.why(SPEC, replace(mutant, kind="guard dropped")) == "", "another guard may fire elsewhere"
+
+
+def test_what_fires_after_all_is_not_shown_not_to() -> None:
+    mutant = MUTANTS["X02 says unpin before rollback"]
+    fires = Ladder(SPEC, small(scenarios={"i07-the-peer-that-died": ["X02"]}), around())
+    assert fires.finish(mutant, {}).verdict == "survived"
+    machine = SPEC.machine("load")
+    start = replace(machine.row("A01"), effects=("start", "expire"))
+    rows = tuple(start if row.id == "A01" else row for row in machine.rows)
+    whole = tuple(replace(machine, rows=rows) if one is machine else one for one in SPEC.machines)
+    assert unfired.why(SPEC, replace(mutant, spec=replace(SPEC, machines=whole))) == ""
+
+
+def test_every_row_that_is_shown_not_to_fire_is_of_the_spec_and_no_scope_fires_it() -> None:
+    assert set(unfired.SHOWN) <= {row.id for machine in SPEC.machines for row in machine.rows}
+    assert set(unfired.SHOWN) <= set(NEVER.split())
+
+
+def test_the_scenarios_of_all_folders_are_there() -> None:
+    names = set(around().scenarios)
+    assert {"i07-the-peer-that-died", "foreign/i05-received-and-sent-at-once"} <= names
+    files = list((around().root / "tests" / "scenarios").rglob("*.txt"))
+    assert len(names) == len(files)
 
 
 def test_a_check_that_does_not_end_is_a_kill(monkeypatch: pytest.MonkeyPatch) -> None:

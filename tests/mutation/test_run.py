@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
@@ -10,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from kvstate.explore.scopes import QUICK
+from kvstate.explore.scopes import QUICK, Scope
 from kvstate.mutation import baseline, checkout, code, run
 from kvstate.mutation.graph import NoBaselineError
 from kvstate.mutation.kills import Kill, Result
+from kvstate.mutation.lockstep import SAME, Asked
 from tests.mutation.parts import MUTANTS, SCOPE, SPEC, reached
 
 
@@ -61,16 +63,40 @@ def test_what_was_harmless_is_only_held_against_what_ships(monkeypatch: pytest.M
     assert {one.note.partition(" ")[0] for one in found} == {"z3:", "identical"}
 
 
+def test_of_a_sample_only_the_scopes_that_fire_the_row_are_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was shown not to fire needs none at all."""
+    assert run.fired_in("identical state graph in queue, durable") == ("queue", "durable")
+    assert run.fired_in("identical state graph in a scope that is gone") == ()
+    assert run.fired_in("z3: the same row") == ()
+    searched: list[str] = []
+
+    def differing(_: object, scope: Scope, asked: Sequence[Asked]) -> dict[str, int]:
+        searched.append(scope.name)
+        return {asked[0].mutant.name: SAME}
+
+    monkeypatch.setattr(run, "differing", differing)
+    found: list[Result] = []
+    tasks = [
+        run.Task("B06 without the condition readers == 0", harmless=True, scopes=("queue", "job")),
+        run.Task("X02 says unpin before rollback", harmless=True),
+    ]
+    run.judge(Here(), tasks, lambda: pytest.fail("it was asked for"), found.append)
+    assert searched == ["job", "queue"]
+    notes = {one.name: one.note for one in found}
+    assert notes["B06 without the condition readers == 0"] == "identical state graph in job, queue"
+    assert notes["X02 says unpin before rollback"].startswith("L7.started: ")
+
+
 def test_what_nothing_kills_is_held_against_what_ships(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "QUICK", [scope for scope in QUICK if scope.name == SCOPE])
     found: list[Result] = []
-    names = ("O03 without release_dst", "B06 without the condition readers == 0", "X40 without leave")
+    names = ("O03 without release_dst", "B06 without the condition readers == 0", "X40 without cool_lost")
     run.judge(Here(), [run.Task(name) for name in names], lambda: written(tmp_path / "base.json"), found.append)
     verdicts = {one.name: (one.verdict, [kill.means for kill in one.killed_by]) for one in found}
     assert verdicts == {
         "O03 without release_dst": ("killed", ["explorer"]),
         "B06 without the condition readers == 0": ("harmless", []),
-        "X40 without leave": ("survived", []),
+        "X40 without cool_lost": ("survived", []),
     }
 
 

@@ -21,16 +21,13 @@ CONFIRMED = {"tables.py": 8, "values.py": 10}
 """How many contracts each file has. They are counted here so that none goes unseen."""
 BIG = ("block_table", "offload_table", "transfer_table")
 """The contracts that take most of the time: they have a test of their own, each."""
-PAIRS = ("key", "load", "service", "part", "foreign", "block")
-"""The machines whose table and reference are compared by `diffbehavior`, too; see `contracts/pairs.py`."""
-TOO_LONG = ("offload", "transfer")
-"""The others. Each of their cells chooses by four numbers and three or four flags, and both functions branch on them
-one after the other, so the paths of the pair are those of one times those of the other: two minutes of a core did not
-come to their end. A contract has one function, which stops at the first difference, and is confirmed.
-"""
+PAIRS = ("transfer", "offload", "foreign", "block", "part", "load", "key", "service")
+"""The machines, those first whose table and reference take `diffbehavior` longest; see `contracts/pairs.py`."""
 PAIR_OF = "tests.proof.contracts.pairs"
 PER_CONTRACT = "90"
 """Seconds after which CrossHair gives a contract up; then it is not confirmed, and that is a failure."""
+PER_PAIR = "600"
+"""The same for two functions of a machine: on an idle core the longest take about a minute."""
 
 
 def crosshair(*words: str) -> subprocess.CompletedProcess[str]:
@@ -78,11 +75,11 @@ def test_a_big_table_is_confirmed(name: str) -> None:
 
 def differs(table: str, data: str) -> subprocess.CompletedProcess[str]:
     """CrossHair looks for numbers on which two functions do not do the same."""
-    return crosshair("diffbehavior", "--per_condition_timeout", PER_CONTRACT, table, data)
+    return crosshair("diffbehavior", "--per_condition_timeout", PER_PAIR, table, data)
 
 
-def test_every_machine_is_compared_or_takes_too_long() -> None:
-    assert sorted((*PAIRS, *TOO_LONG)) == sorted(TABLES)
+def test_every_machine_is_compared() -> None:
+    assert sorted(PAIRS) == sorted(TABLES)
 
 
 @pytest.mark.proof

@@ -34,7 +34,7 @@ BY_A_SCENARIO: dict[Law, tuple[str, str]] = {
 IN_A_RECORD: dict[Law, str] = {
     "no-draining": "fires B21 to free, and the row leads to draining",
     "publish-before-commit": "the ledger was poisoned: key.drop",
-    "timeout-frees": "fires P08 to failed, and the row leads to lost",
+    "timeout-frees": "to failed, and the row leads to lost",
     "end-at-first-failure": "to fell_back, and the row leads to rolling_back",
 }
 """What `kvstate trace check` says of the record of a run. A row that nobody sent for leaves no line that is wrong."""

@@ -31,12 +31,20 @@ from tests.explore.pins import PINS
 from tests.explore.test_breaks import FAULTS_OF_ACTS
 from tests.explore.test_durable import FAULTS as DURABLE
 from tests.explore.test_foreign import FAULTS as FOREIGN
+from tests.explore.test_hints import FAULTS as HINTS
+from tests.explore.test_laws import FAULTS as LOOKED_AT
 from tests.proof.mutants import MUTANTS
 from tests.properties.breaks import MEANS
-from tests.properties.test_rows import CHANGED
+from tests.properties.test_rows import CHANGED, CHANGED_WHOLE
 from tests.properties.test_walks import MUTANTS as BROKEN_SPECS
 from tests.properties.test_walks import PLANTS
-from tests.stateful import durable_faults, foreign_faults, groups_faults, runtime_faults  # noqa: F401  they list their own
+from tests.stateful import (  # noqa: F401  they list their own
+    durable_faults,
+    foreign_faults,
+    groups_faults,
+    runtime_faults,
+    shared_faults,
+)
 from tests.stateful.faults import FAULTS
 from tests.tidy.files import ROOT
 
@@ -45,6 +53,7 @@ RESULTS = ROOT / "docs" / "data" / "mutation.json"
 SEARCHES = ROOT / "docs" / "data" / "explore.json"
 """What `make soak` keeps of `kvstate explore --scope soak --scope soak-late --json`."""
 SEEN = {
+    "L7.sought": "tests/machines/test_audit.py::test_what_is_sought_by_nobody_is_found",
     "L3.foreign_dst": "tests/explore/test_state.py::test_a_destination_that_the_load_has_lost_is_seen",
     "L11.progress": "tests/replay/test_breaks.py::test_requests_that_wait_for_ever_are_missed",
     "L11.no_circle": "tests/explore/test_state.py::test_a_circle_of_hardware_and_clock_is_seen",
@@ -246,14 +255,17 @@ def caught(each: Property, results: Mapping[str, Any] | None) -> Iterator[str]:
     for theorem in (THEOREM_OF[check] for check in each.checked_by if check in THEOREM_OF):
         found[f"theorem `{theorem.name}`"] = list(MUTANTS[theorem.name])
     questions = {check.partition("::")[2] for check in each.checked_by if check.startswith("kvstate/spec/laws.py")}
-    found["rows"] = [f"{row} changed" for question, _, row, _ in CHANGED if question.__name__ in questions]
+    changed = [(question.__name__, row) for question, _, row, _ in CHANGED]
+    changed += [(question.__name__, row) for question, _, row, _ in CHANGED_WHOLE]
+    found["rows"] = [f"{row} changed" for question, row in changed if question in questions]
     for means in MEANS:
         if means.name != "conformance kit":  # it has names of its own
             said = [law for law in LAWS if each.name in re.findall(r"L\d+\.\w+", means.seen.get(law, ""))]
             found.setdefault(means.name, []).extend(f"`--break {law}`" for law in said)
     found["explorer"] += [name for name, _, _, law, _ in FAULTS_OF_ACTS if law == each.name]
-    found["explorer"] += [name for name, (_, _, law, _) in FOREIGN.items() if law == each.name]
+    found["explorer"] += [name for name, (_, _, law, _) in (FOREIGN | LOOKED_AT).items() if law == each.name]
     found["explorer"] += [name for name, (_, _, law) in DURABLE.items() if law == each.name]
+    found["explorer"] += [name for name, (_, law) in HINTS.items() if law == each.name]
     found["walks on the ledger"] += [words for law, _, words, _ in BROKEN_SPECS if law == each.name]
     found["walks on the ledger"] += [_words(plant) for plant, _, law in PLANTS if law == each.name]
     found["code"] = [fault.name for fault in FAULTS if fault.laws == (each.name,)]
