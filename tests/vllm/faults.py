@@ -26,8 +26,8 @@ class Faulty:
         self.ours: Any = engine.scheduler.connector.scheduler.copies
         """The scheduler's half, where the copies are."""
         worker = self.connector.worker.worker
-        bounded = worker.dispatcher.copiers["cpu"]
-        self.copier, bounded.copier = bounded.copier, self
+        self.copiers: dict[str, Any] = worker.dispatcher.copiers
+        self.copier, self.copiers["cpu"] = self.copiers["cpu"], self
         self.inbox, self._worker, self._take = worker.inbox, worker, worker.take_reports
         worker.take_reports = self._reports
         self.act: Act = lambda _work: "go"
@@ -104,7 +104,7 @@ class Faulty:
     def off(self) -> None:
         """Go away again."""
         self.well()
-        self.connector.worker.worker.dispatcher.copiers["cpu"].copier = self.copier
+        self.copiers["cpu"] = self.copier
         self._worker.take_reports = self._take
 
     def _reports(self) -> bytes:

@@ -11,6 +11,7 @@ from importlib import import_module
 
 _WHERE = {
     "KVStateConnector": "connector",
+    "ShadowConnector": "shadow.connector",
     "Stock": "stock",
     "StockAhead": "stock_ahead",
     "StockAheadResets": "stock_ahead",

@@ -1,12 +1,12 @@
 """The copies of the scheduler's half: what is stored and loaded, which of vLLM's blocks that pins, and how it ends.
 
-For the ledger the life of a block of vLLM's begins when a copy wants it and ends as soon as the copy is accepted:
-*freed under a copy*, the answer to which is a hold. So a block is pinned from the moment at which a job is accepted
-until its `Unhold`, and what vLLM does with the request meanwhile, finish, abort, preempt, reset, has no bearing on it.
-A load is the same, but for its end: the blocks stay the request's until the verdict.
+For the ledger the life of a block of vLLM's begins when a copy wants it and ends with the verdict of that copy. If
+something still touches it then, it is *freed under a copy*, the answer to which is a hold. So a block is pinned from
+the moment at which a job is accepted until its verdict, or until its `Unhold`, and what vLLM does with the request
+meanwhile, finish, abort, preempt, reset, has no bearing on it.
 
-Blocks that a load has not filled to the end hold bytes that nobody vouches for. They are zeroed by the workers before
-they are anybody's again.
+With a disk below the host pool, what goes there goes from the host (`kvstate.tiering`), and pins nothing of vLLM's;
+what is loaded from there is stored in the host again, out of the blocks that it was loaded into.
 """
 
 from __future__ import annotations
@@ -18,21 +18,20 @@ from typing import Final
 
 from kvstate.errors import Code, KVError
 from kvstate.integrations.vllm.counts import Counts
+from kvstate.integrations.vllm.fences import Fences
 from kvstate.integrations.vllm.lives import Life
 from kvstate.integrations.vllm.messages import FailedLoad
 from kvstate.integrations.vllm.pins import Pins
-from kvstate.machines.messages import BlockRef, Unhold
-from kvstate.machines.verdicts import Ending, Fatal, Freed, Hit, JobVerdict, LoadVerdict, Refusal, Stored
+from kvstate.machines.messages import NO_REFS, BlockRef, BlockRefs, Unhold
+from kvstate.machines.verdicts import Ending, Fatal, Freed, Hit, JobVerdict, LoadVerdict, Refusal
 from kvstate.runtime.kv import KVRuntime
 
 _log = logging.getLogger("vllm.kvstate")
 
-FENCE_EVERY: Final = 1.0
-"""Seconds between two fences, where copies may have been given up and hold blocks."""
-FENCES: Final = 5
-"""So many are asked for in a row; what is not proved by then is not proved by asking."""
 SHOWN: Final = 3
 """Errors of one load or job in the log."""
+LATE: Final = 0.1
+"""Seconds after which the ledger is told the time before it is asked anything: vLLM makes no steps while it is idle."""
 
 
 class Copies:
@@ -59,12 +58,12 @@ class Copies:
         """Does the ledger know KV groups?"""
         self.broken = ""
         """Why the ledger is out of service, if it is: then nothing is looked up, stored or given back."""
-        self._jobs: set[int] = set()
+        self._jobs: dict[int, BlockRefs] = {}
         self._unsettled: set[int] = set()
-        self._dirty: set[BlockRef] = set()
-        self._to_scrub: list[BlockRef] = []
-        self._fences, self._next_fence = 0, 0.0
+        self._fences = Fences(kv)
         self._waits_since: float | None = None
+        self._tiers = tuple(kv.tiering.counts.values())
+        self._offer = kv.store if self._tiers else kv.offload
 
     # -- what begins ---------------------------------------------------------------------------------------------------
 
@@ -86,14 +85,18 @@ class Copies:
         given = self.kv.foreign_allocated([ids[place] for place in places])
         if isinstance(given, Refusal):
             return
-        names = [bytes(keys[place]) for place in places]
-        stored = self.kv.offload(life.lease, given.refs, keys=names, group=group if self.grouped else None)
-        freed = self.kv.foreign_freed(given.refs)
-        if isinstance(stored, Stored) and isinstance(freed, Freed):
-            self.pins.take(freed.held)
-            self._jobs.add(stored.job)
-            self.counts.add("stores")
-            self.counts.add("blocks_offered", len(stored.refs))
+        names = [keys[place] for place in places]
+        stored = self._offer(life.lease, given.refs, keys=names, group=group if self.grouped else None)
+        if stored is None or isinstance(stored, Refusal):
+            self.kv.foreign_freed(given.refs)
+            return
+        if stored.dropped:
+            taken = set(stored.refs)
+            self.kv.foreign_freed([ref for ref in given.refs if ref not in taken])
+        self.pins.take(stored.refs)
+        self._jobs[stored.job] = stored.refs
+        self.counts.add("stores")
+        self.counts.add("blocks_offered", len(stored.refs))
 
     def load(self, life: Life, hit: Hit, ids: Sequence[int]) -> str:
         """Load the hit into these blocks of the request; returns why that could not be started, or an empty text."""
@@ -105,7 +108,7 @@ class Copies:
             self.kv.foreign_freed(given.refs)
             return started.reason
         self.pins.take(given.refs)
-        life.load, life.refs = started.load, given.refs
+        life.load, life.refs, life.loading = started.load, given.refs, hit
         self.loads[life.load] = life
         self._unsettled.add(life.load)
         self.counts.add("loads")
@@ -127,11 +130,16 @@ class Copies:
             self.loads.pop(life.load, None)
             self._loaded(life, 0)
             self.arrived.add(life.id)
-            self._suspect()
+            self._fences.suspect()
             self.counts.add("loads_aborted")
         self.heed()
 
     # -- what ends -----------------------------------------------------------------------------------------------------
+
+    def keep_time(self) -> None:
+        """Tell the ledger the time, if that was long ago: what it is asked next counts its deadlines from there."""
+        if not self.broken and self.kv.now() - self.kv.ledger.books.now > LATE:
+            self.turn()
 
     def turn(self) -> None:
         """Hear, tell the time, and do what the verdicts say."""
@@ -141,8 +149,6 @@ class Copies:
         for job in done.jobs:
             self._job_over(job)
         self._unsettled.difference_update(settled.load for settled in done.settled)
-        if done.jobs or done.settled:
-            self._waits_since = None
         for trouble in done.troubles:
             _log.warning("kvstate: %s", trouble)
         self.heed()
@@ -151,41 +157,33 @@ class Copies:
 
     def heed(self) -> None:
         """Give blocks back that nothing touches any more. A hold says what `foreign_freed` has answered already."""
-        self._let_go(one.ref for one in self.kv.take_holds() if isinstance(one, Unhold))
-
-    def take_scrub(self) -> tuple[int, ...]:
-        """Blocks that the workers have to zero before the next step. They are vLLM's again: whoever gets them comes
-        with a step behind that.
-        """
-        refs, self._to_scrub = self._to_scrub, []
-        self._dirty.difference_update(refs)
-        self.pins.release(refs)
-        return tuple(ref.block for ref in refs)
+        if holds := self.kv.take_holds():
+            self._let_go(BlockRefs([one.ref for one in holds if isinstance(one, Unhold)]))
 
     def fence_if_need_be(self) -> None:
         """Ask the workers for a proof that what may have been given up is over; a few times."""
-        if not len(self.pins):
-            self._fences = 0
-        elif self._fences and self.kv.now() >= self._next_fence:
-            self._fences -= 1
-            self._next_fence = self.kv.now() + FENCE_EVERY
-            self.kv.fence()
+        self._fences.turn(len(self.pins))
 
     @property
     def is_busy(self) -> bool:
         """Is something under way that ends by itself, so that vLLM should go on stepping?"""
         if self.broken:
             return bool(self.failed)
-        soon = self._jobs or self._unsettled or self.arrived or self.failed or self._to_scrub
-        return bool(soon or (self._fences and len(self.pins)))
+        soon = self._jobs or self._unsettled or self.arrived or self.failed or self.pins.to_scrub
+        return bool(soon or self.in_tiers or (self._fences and len(self.pins)))
+
+    @property
+    def in_tiers(self) -> int:
+        """So many blocks are on their way into a tier, where there are several."""
+        return sum(tier.in_flight for tier in self._tiers)
 
     def frees_soon(self, within: float) -> bool:
         """Will blocks come back by themselves, so that nobody has to be preempted for them?
 
-        Where no copy has ended for so many seconds, the answer is no: a copy that is stuck must not stop the engine.
+        Where none has come back for so many seconds, the answer is no: a copy that is stuck must not stop the engine.
         Its blocks stay pinned all the same.
         """
-        if self.broken or not (self._jobs or self._unsettled) or not len(self.pins):
+        if self.broken or not len(self.pins) or not (self._jobs or self._unsettled or self.in_tiers):
             return False
         now = self.kv.now()
         if self._waits_since is None:
@@ -198,27 +196,33 @@ class Copies:
         """The load has no use for its blocks any more, the first `good` of which are whole.
 
         Those that something of ours still touches stay pinned, and those that are not whole are zeroed before they are
-        let go. Returns whether there are any of the former.
+        let go. Returns whether there are any that are both: a whole one may be on its way to the host again.
         """
-        refs, life.load, life.refs = life.refs, 0, life.refs[:0]
+        refs, life.load, life.refs, life.loading = life.refs, 0, NO_REFS, None
+        self.pins.spoil(refs[good:])
+        held = self._over(refs)
+        return bool(held) and not held.isdisjoint(refs[good:])
+
+    def _over(self, refs: BlockRefs) -> set[BlockRef]:
+        """The ledger has no use for these any more. What is touched even now stays pinned: these are returned."""
         freed = self.kv.foreign_freed(refs)
         held = set(freed.held) if isinstance(freed, Freed) else set(refs)
-        self._dirty.update(refs[good:])
-        self._let_go(ref for ref in refs if ref not in held)
-        return bool(held)
+        self._let_go(BlockRefs([ref for ref in refs if ref not in held]) if held else refs)
+        return held
 
-    def _let_go(self, refs: Iterable[BlockRef]) -> None:
+    def _let_go(self, refs: BlockRefs) -> None:
         """Nothing of ours touches these any more."""
-        over = list(refs)
-        self._to_scrub += [ref for ref in over if ref in self._dirty]
-        self.pins.release(ref for ref in over if ref not in self._dirty)
+        if self.pins.let_go(refs):
+            self._waits_since = None
 
     def _load_over(self, verdict: LoadVerdict) -> None:
         life = self.loads.pop(verdict.load, None)
         if life is None:  # the request is over, and vLLM has been told
             return
         life.lower, arrived = verdict.blocks, verdict.ending is Ending.PROCEED
-        ids = [ref.block for ref in life.refs]
+        if self._tiers and life.loading is not None:
+            self.counts.add("blocks_promoted", self.kv.promote(verdict, life.loading, life.refs))
+        ids = list(life.refs.blocks)
         good = len(ids) if arrived else 0 if self.grouped else verdict.blocks
         held = self._loaded(life, good)
         self.counts.add("blocks_loaded", good)
@@ -226,7 +230,7 @@ class Copies:
             self.arrived.add(life.id)
             return
         if held:
-            self._suspect()
+            self._fences.suspect()
         self._note(life, [error.code.name for error in verdict.errors])
         # What is held, the request must not compute into; and of several groups vLLM keeps nothing.
         whole = held or self.grouped or life.local + good == 0
@@ -243,20 +247,18 @@ class Copies:
         self.counts.add_codes("load", codes)
 
     def _job_over(self, verdict: JobVerdict) -> None:
-        self._jobs.discard(verdict.job)
+        """A store has ended: of ours, into the host; or one of the tiers' own."""
+        refs = self._jobs.pop(verdict.job, None)
+        if refs is not None:
+            self._over(refs)
+        what = "tier_" if refs is None else ""
         if verdict.ending is Ending.COMMITTED:
-            self.counts.add("blocks_stored", len(verdict.keys))
+            self.counts.add(f"{what}blocks_stored", len(verdict.keys))
         elif verdict.ending is Ending.FAILED:
-            self._suspect()
-            self.counts.add("stores_failed")
+            self._fences.suspect()
+            self.counts.add(f"{what}stores_failed")
             self.counts.add_codes("store", [error.code.name for error in verdict.errors])
             _log.warning("kvstate: a store failed, its blocks stay a miss: %s", _some(verdict.errors))
-
-    def _suspect(self) -> None:
-        """A copy may have been given up, and then it holds its blocks until it is proved over."""
-        if not self._fences:
-            self._next_fence = self.kv.now() + FENCE_EVERY
-        self._fences = FENCES
 
     def _out_of_service(self, fatal: Fatal) -> None:
         """A broken invariant. The engine goes on without us: nothing is looked up, stored or given back any more."""

@@ -52,6 +52,9 @@ PLAIN: Mapping[str, str] = {
     "stores_failed": "Stores that failed; their blocks stay a miss.",
     "blocks_offered": "Blocks that stores were started for.",
     "blocks_stored": "Blocks that were stored.",
+    "blocks_promoted": "Blocks that came from the disk and are stored in the host pool again; they were begun.",
+    "tier_blocks_stored": "Blocks that arrived in a tier out of another one's load or store: on the disk, say.",
+    "tier_stores_failed": "Stores of that kind that failed.",
     "preempted": "Lives of requests that a preemption ended.",
     "out_of_service": "1 once a broken invariant has taken the connector out of service.",
 }

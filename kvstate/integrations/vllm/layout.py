@@ -29,6 +29,15 @@ class Layout:
     windows: tuple[int | None, ...] = ()
     """By KV cache group of vLLM's, how many tokens before one it attends to; None for all. Empty for a single group
     that attends to all tokens."""
+    disk_blocks: int = 0
+    """Of the disk; their numbers follow the host's. 0 if there is none."""
+    engine: int | None = None
+    """Which of several engines with the same configuration this is; each has a part of the disk's folder to itself."""
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """Blocks of the device pool, of the host pool and of the disk: both halves have to number them alike."""
+        return self.device_blocks, self.host_blocks, self.disk_blocks
 
 
 def layout_of(vllm_config: Any, kv_cache_config: Any, settings: Settings) -> Layout:
@@ -51,6 +60,11 @@ def layout_of(vllm_config: Any, kv_cache_config: Any, settings: Settings) -> Lay
             "kv_connector_extra_config.host_bytes: with pipeline parallelism a block has another size on each stage; "
             "give host_blocks instead"
         )
+    if parallel.pipeline_parallel_size > 1 and settings.disk and not settings.disk.blocks:
+        raise ConnectorConfigError(
+            "kv_connector_extra_config.disk.bytes: with pipeline parallelism a block has another size on each stage; "
+            "give disk.blocks instead"
+        )
     blocks = int(kv_cache_config.num_blocks)
     block_bytes = sum(int(one.size) for one in kv_cache_config.kv_cache_tensors) // blocks
     tokens = int(specs[0].block_size) * int(parallel.decode_context_parallel_size)
@@ -64,6 +78,8 @@ def layout_of(vllm_config: Any, kv_cache_config: Any, settings: Settings) -> Lay
         ranks,
         _fingerprint(vllm_config, specs),
         () if windows == (None,) else windows,
+        settings.disk.blocks_of(block_bytes, ranks) if settings.disk else 0,
+        int(parallel.data_parallel_rank) if int(parallel.data_parallel_size) > 1 else None,
     )
 
 
@@ -85,7 +101,7 @@ def namespace(layout: Layout, request: Any) -> str:
     """
     adapter = request.lora_request
     name = "" if adapter is None else f"{adapter.lora_name}:{adapter.lora_int_id}:{adapter.lora_path}"
-    return f"vllm/{layout.fingerprint}/{_short(name)}/{_short(request.cache_salt or '')}"
+    return f"vllm/{layout.fingerprint}/{short(name)}/{short(request.cache_salt or '')}"
 
 
 def unstable_hashes(vllm_config: Any) -> str:
@@ -124,8 +140,9 @@ def _fingerprint(vllm_config: Any, specs: list[Any]) -> str:
         parallel.decode_context_parallel_size,
         specs,
     )
-    return _short("\n".join(map(str, parts)))
+    return short("\n".join(map(str, parts)))
 
 
-def _short(text: str) -> str:
+def short(text: str) -> str:
+    """A digest of a text, the same in every process; `-` for none."""
     return hashlib.sha256(text.encode()).hexdigest()[:16] if text else "-"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +19,7 @@ class Life:
     lease: int
     local: int
     """How many blocks of its prefix vLLM had on the device when it was looked up."""
-    keys: list[bytes]
+    keys: Sequence[bytes]
     """Of the blocks behind those, as far as they were looked up."""
     hit: Hit | None = None
     """What was found of them, pinned below, until it is loaded or given back."""
@@ -28,10 +29,14 @@ class Life:
     """The load that is under way, by the ledger's number; 0 if none is."""
     refs: BlockRefs = NO_REFS
     """The blocks that it fills."""
+    loading: Hit | None = None
+    """What it loads."""
     lower: int = 0
     """Behind `local`, so many blocks were loaded: the tier below has them."""
     offered: dict[int, int] = field(default_factory=dict)
     """By KV group: so many blocks from the start were offered to the tier below."""
+    offered_to: int = 0
+    """So many were when it was last looked."""
     seen: int = 0
     """So many tokens from the start were computed by steps of this life, or will have been when those have retired."""
 
@@ -44,4 +49,5 @@ class Life:
         """The places of the group up to `full` that were not offered yet and did not come from below."""
         loaded, offered = range(self.local, self.local + self.lower), self.offered.get(group, 0)
         self.offered[group] = max(offered, full)
+        self.offered_to = max(self.offered_to, full)
         return [place for place in range(offered, full) if place not in loaded]

@@ -27,8 +27,8 @@ class StepMessage(KVConnectorMetadata):  # type: ignore[misc]
 
     step: int
     """Of this connector's own counting, from 1 up."""
-    blocks: tuple[int, int]
-    """Of the device pool and of the host pool, so that both sides number them alike."""
+    blocks: tuple[int, int, int]
+    """As `Layout.counts`, so that both sides number them alike."""
     messages: dict[int, bytes]
     """By rank: what `Worker.feed` takes."""
     failed: tuple[FailedLoad, ...] = ()

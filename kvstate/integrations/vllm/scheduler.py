@@ -13,6 +13,7 @@ which a step calls them:
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -22,50 +23,14 @@ from kvstate.integrations.vllm.lives import Life
 from kvstate.integrations.vllm.messages import StepMessage, StepReport
 from kvstate.integrations.vllm.pins import Pins
 from kvstate.integrations.vllm.settings import Settings
-from kvstate.integrations.vllm.worker import COPIER
-from kvstate.machines.config import GroupConfig, GroupKind, LedgerConfig, PoolConfig
+from kvstate.integrations.vllm.tiers import runtime_of
 from kvstate.machines.verdicts import Hit, Refusal
 from kvstate.runtime.clock import Clock
-from kvstate.runtime.kv import KVRuntime
-from kvstate.runtime.settings import IntegrityChoice, RuntimeConfig, Workers
 
 _log = logging.getLogger("vllm.kvstate")
 
-STEP_SECONDS: Final = 3600.0
-"""A step that was not retired by then is given up. No block hangs on it here; the first may compile for minutes."""
 FAILURES: Final = 3
 """After so many loads that failed a request looks no further: it is computed, whatever lies below."""
-
-
-def runtime_of(settings: Settings, layout: Layout, clock: Clock | None = None) -> KVRuntime:
-    """The ledger of such an engine; its workers are vLLM's."""
-    pools = (
-        PoolConfig("device", layout.device_blocks, foreign=True, copier=COPIER),
-        PoolConfig("host", layout.host_blocks, verify=settings.integrity == "host", copier=COPIER),
-    )
-    ledger = LedgerConfig(
-        pools,
-        tokens_per_block=layout.block_tokens,
-        groups=tuple(
-            GroupConfig(f"g{number}", layout.block_tokens, GroupKind.SLIDING if window else GroupKind.FULL, window)
-            for number, window in enumerate(layout.windows)
-        ),
-        ranks=layout.ranks,
-        attempts=settings.attempts,
-        grace=settings.grace_seconds,
-        cool_for=settings.cool_seconds,
-        pending_for=settings.pending_seconds,
-        offload_for=settings.store_seconds,
-        step_for=STEP_SECONDS,
-    )
-    config = RuntimeConfig(
-        ledger=ledger,
-        block_bytes=layout.block_bytes,
-        workers=Workers.OWN,
-        integrity=IntegrityChoice(settings.integrity),
-        load_for=settings.load_seconds,
-    )
-    return KVRuntime(config, clock=clock)
 
 
 class SchedulerHalf:
@@ -83,6 +48,9 @@ class SchedulerHalf:
         """By vLLM's id of the request."""
         self._manager: Any = None
         self._step = 0
+        self._told: deque[int] = deque()
+        self._retired = 0
+        self._recover_until: float | None = None
 
     def bind(self, manager: Any) -> None:
         """`manager` is vLLM's `KVCacheManager`."""
@@ -98,14 +66,18 @@ class SchedulerHalf:
         """
         if old := self.lives.pop(request.request_id, None):
             self.copies.end(old)
+        self.copies.keep_time()
         if self.copies.broken:
             return 0, False
+        if self.recovers:
+            self.counts.add("lookups_pending")
+            return None, False
         lease = self.kv.open(namespace(self.layout, request))
         if isinstance(lease, Refusal):
             return 0, False
         local = computed // self.layout.block_tokens
         last = max(0, request.num_tokens - 1) // self.layout.block_tokens  # the last token is computed in any case
-        life = Life(request, lease, local, [bytes(key) for key in request.block_hashes[local:last]])
+        life = Life(request, lease, local, request.block_hashes[local:last])
         self.lives[life.id] = life
         if self.copies.failures[life.id] >= FAILURES:
             return 0, False
@@ -145,6 +117,7 @@ class SchedulerHalf:
 
     def _load(self, life: Life, hit: Hit, block_ids: Sequence[Sequence[int]]) -> str:
         """Load the hit into the request's blocks; returns why that could not be started, or an empty text."""
+        self._tell_step()
         if not self.layout.windows:
             return self.copies.load(life, hit, [int(block_ids[0][life.local + place]) for place in hit.below])
         into: dict[int, int] = {}
@@ -161,7 +134,6 @@ class SchedulerHalf:
         self._step += 1
         if self.copies.broken:
             return self._message({})
-        self.kv.step_dispatched(self._step, ())
         for name in output.preempted_req_ids or ():
             life = self.lives.get(name)
             if life is not None and 0 < life.admitted < self._step:  # else: admitted again since
@@ -169,11 +141,13 @@ class SchedulerHalf:
                 self.counts.add("preempted")
         for name in [name for name, life in self.lives.items() if not life.admitted]:
             self.copies.end(self.lives.pop(name))  # no pin outlives the pass that made it
+        tokens_per_block = self.layout.block_tokens
         for name, tokens in output.num_scheduled_tokens.items():
             life = self.lives.get(name)
             if life is not None:
                 life.seen = life.request.num_computed_tokens + tokens
-                self.copies.store(life, life.seen, self._manager.get_block_ids(name))
+                if life.seen // tokens_per_block > life.offered_to:
+                    self._store(life, life.seen, self._manager.get_block_ids(name))
         self.copies.fence_if_need_be()
         messages = self.kv.take_effects()
         self.copies.heed()
@@ -185,7 +159,7 @@ class SchedulerHalf:
             for message in (one for messages in report.messages.values() for one in messages):
                 self.kv.report(message)
             if len(report.retired) == self.layout.ranks:
-                self.kv.step_retired(min(report.retired.values()))
+                self._retire(min(report.retired.values()))
             self.copies.turn()
         if self.copies.arrived:
             output.finished_recving = (output.finished_recving or set()) | self.copies.arrived
@@ -201,7 +175,7 @@ class SchedulerHalf:
             if not self.copies.broken and not life.load:
                 # Of what is still in flight nobody knows whether all of it will count (speculated tokens may not).
                 sure = request.num_computed_tokens - getattr(request, "num_in_flight_tokens", 0)
-                self.copies.store(life, min(life.seen, sure), block_ids)
+                self._store(life, min(life.seen, sure), block_ids)
             self.copies.end(life)
         self.copies.failures.pop(request.request_id, None)
         codes = self.copies.codes.pop(request.request_id, None)
@@ -216,12 +190,41 @@ class SchedulerHalf:
         self.copies.heed()
         return True
 
+    # -- steps ---------------------------------------------------------------------------------------------------------
+
+    def _store(self, life: Life, tokens: int, block_ids: Sequence[Sequence[int]]) -> None:
+        self._tell_step()
+        self.copies.store(life, tokens, block_ids)
+
+    def _tell_step(self) -> None:
+        """The newest step is one that a copy has to wait for, unless it is over: only of such does the ledger hear."""
+        if self._retired < self._step and (not self._told or self._told[-1] < self._step):
+            self.kv.step_dispatched(self._step, ())
+            self._told.append(self._step)
+
+    def _retire(self, step: int) -> None:
+        """This step and all before it are over on all ranks."""
+        self._retired, last = max(self._retired, step), 0
+        while self._told and self._told[0] <= step:
+            last = self._told.popleft()
+        if last:
+            self.kv.step_retired(last)
+
     # -- what vLLM asks ------------------------------------------------------------------------------------------------
 
     @property
     def is_busy(self) -> bool:
-        """As `Copies.is_busy`."""
-        return self.copies.is_busy
+        """As `Copies.is_busy`; and at the start, until it is known what the disk holds."""
+        return self.recovers or self.copies.is_busy
+
+    @property
+    def recovers(self) -> bool:
+        """Is it worth waiting for what the disk holds from before? The first to ask starts the clock."""
+        if self.settings.disk is None or self.copies.broken or not self.kv.engine.recoveries.awaited:
+            return False
+        if self._recover_until is None:
+            self._recover_until = self.kv.now() + self.settings.disk.recover_seconds
+        return self.kv.now() < self._recover_until
 
     def frees_soon(self) -> bool:
         """As `Copies.frees_soon`, for the seconds of the settings."""
@@ -233,5 +236,4 @@ class SchedulerHalf:
 
     def _message(self, messages: dict[int, bytes]) -> StepMessage:
         failed, self.copies.failed = tuple(self.copies.failed), []
-        counts = (self.layout.device_blocks, self.layout.host_blocks)
-        return StepMessage(self._step, counts, messages, failed, self.copies.take_scrub())
+        return StepMessage(self._step, self.layout.counts, messages, failed, self.copies.pins.take_scrub())

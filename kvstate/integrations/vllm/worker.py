@@ -15,15 +15,14 @@ from typing import Any, Final
 from kvstate.integrations.vllm.layout import Layout
 from kvstate.integrations.vllm.messages import FailedLoad, StepMessage, StepReport
 from kvstate.integrations.vllm.settings import ConnectorConfigError, Settings
-from kvstate.machines.messages import Token, Work
-from kvstate.runtime.copiers import Copier, Progress
+from kvstate.integrations.vllm.tiers import COPIER, DISK, disk_of, ledger_of
+from kvstate.machines.config import ConfigError
+from kvstate.runtime.copiers import Copier
 from kvstate.runtime.inbox import Inbox
 from kvstate.runtime.worker import Worker
 
 _log = logging.getLogger("vllm.kvstate")
 
-COPIER: Final = "cpu"
-"""What the ledger's pools call the copier of each rank."""
 FENCE_SECONDS: Final = 0.5
 """A fence that is not proved by then has proved nothing; the engine's step waits no longer for it."""
 CLOSE_SECONDS: Final = 5.0
@@ -57,35 +56,57 @@ class WorkerHalf:
         from kvstate.runtime.tensors import KVPool
 
         blocks = self.layout.device_blocks
-        device = KVPool.from_tensors("device", 0, by_block(kv_caches, blocks), blocks=blocks)
+        views = by_block(kv_caches, blocks)
+        device = KVPool.from_tensors("device", 0, views, blocks=blocks)
         self.memory = Memory([device, host_pool("host", blocks, self.layout.host_blocks, device.block_bytes)])
         inbox = Inbox()
-        copier = make_copier(
-            self.memory,
-            inbox,
-            name=COPIER,
-            integrity=Integrity(self.settings.integrity),
-            threads=self.settings.threads,
-        )
+        copiers: dict[str, Copier] = {
+            COPIER: make_copier(
+                self.memory,
+                inbox,
+                name=COPIER,
+                integrity=Integrity(self.settings.integrity),
+                threads=self.settings.threads,
+            )
+        }
+        try:
+            self._add_disk(copiers, inbox, forms_of(views))
+        except BaseException:
+            copiers[COPIER].close(0.0)
+            raise
         if str(device.device).startswith("cuda"):
             from kvstate.runtime.copiers.cuda_driver import CudaDriver
 
             self._mark = CudaDriver(device.device).mark
-        self.worker = Worker(self.rank, 1, {COPIER: BoundedFence(copier)}, inbox)
+        self.worker = Worker(self.rank, 1, copiers, inbox, fence_seconds=FENCE_SECONDS)
         _log.info(
-            "kvstate, rank %d: %d device blocks of %d bytes on %s, %d host blocks, integrity %s",
-            self.rank, blocks, device.block_bytes, device.device, self.layout.host_blocks, self.settings.integrity,
+            "kvstate, rank %d: %d device blocks of %d bytes on %s, %d host blocks, %d on disk, integrity %s",
+            self.rank, blocks, device.block_bytes, device.device, *self.layout.counts[1:], self.settings.integrity,
         )  # fmt: skip
+
+    def _add_disk(self, copiers: dict[str, Copier], inbox: Inbox, forms: str) -> None:
+        """The copier of the disk, if there is one. Errors: `ConnectorConfigError` for a disk that can't be used."""
+        config = disk_of(self.settings, self.layout, forms)
+        if config is None:
+            return
+        from kvstate.runtime.tiers.copier import DiskCopier, make_disk
+
+        ledger, summed = ledger_of(self.settings, self.layout), self.settings.integrity != "off"
+        try:
+            disk = make_disk(config, ledger, self.memory, self.rank, summed=summed)
+        except ConfigError as error:
+            raise ConnectorConfigError(f"kv_connector_extra_config.{error}") from None
+        copiers[DISK] = DiskCopier(disk, self.memory, inbox, config.threads)
 
     def bind(self, message: StepMessage) -> None:
         """Take what comes with a step, BEFORE its kernels: copies that wait for no step of now begin beside them.
 
         Errors: `ConnectorConfigError` if the scheduler's half counts other blocks; in the first step, or never.
         """
-        if message.blocks != (self.layout.device_blocks, self.layout.host_blocks):
+        if message.blocks != self.layout.counts:
             raise ConnectorConfigError(
-                f"rank {self.rank} has {self.layout.device_blocks} device and {self.layout.host_blocks} host blocks, "
-                f"and the scheduler counts {message.blocks[0]} and {message.blocks[1]}; give host_blocks"
+                "rank {} has {} device blocks, {} of the host and {} of the disk, and the scheduler counts {}, {} and "
+                "{}; give host_blocks and disk.blocks".format(self.rank, *self.layout.counts, *message.blocks)
             )
         self._step, self._failed = message.step, message.failed
         self._look_at_marks()
@@ -138,46 +159,21 @@ class WorkerHalf:
         """AFTER the kernels of this step on this rank: what waited for it begins now, and not a step later."""
         self._retired = step
         if self.worker is not None:
-            self.worker.dispatcher.step_retired(step)
+            self.worker.step_retired(step)
 
 
-class BoundedFence:
-    """A copier whose fence waits for a moment only: in vLLM it is asked in the middle of a step."""
+def forms_of(views: Mapping[str, Any]) -> str:
+    """How a block lies in these tensors, as `by_block` gives them: the same bytes in another order are other blocks.
 
-    def __init__(self, copier: Any) -> None:
-        self.copier: Any = copier
-        """Which makes the copies."""
-
-    @property
-    def name(self) -> str:
-        """As in `Copier`."""
-        return str(self.copier.name)
-
-    def submit(self, work: Work) -> None:
-        """As in `Copier`."""
-        self.copier.submit(work)
-
-    def cancel(self, token: Token) -> None:
-        """As in `Copier`."""
-        self.copier.cancel(token)
-
-    def probe(self, token: Token) -> Progress:
-        """As in `Copier`."""
-        found: Progress = self.copier.probe(token)
-        return found
-
-    def fence(self) -> int:
-        """As in `Copier`. Errors: `TimeoutError` after `FENCE_SECONDS`."""
-        return int(self.copier.fence(within=FENCE_SECONDS))
-
-    def close(self, within: float) -> tuple[Token, ...]:
-        """As in `Copier`."""
-        left: tuple[Token, ...] = self.copier.close(within)
-        return left
+    The number of blocks, which may be another one in the next life, has no part in it.
+    """
+    return repr([(layer, str(view.dtype), *_form(view)) for layer, view in views.items()])
 
 
-_IS_COPIER: type[Copier] = BoundedFence
-"""For the type checker."""
+def _form(view: Any) -> tuple[list[int], list[int]]:
+    """The dimensions of a block, and their order in memory."""
+    strides = view.stride()[1:]
+    return list(view.shape[1:]), sorted(range(len(strides)), key=lambda dim: -strides[dim])
 
 
 def by_block(kv_caches: Mapping[str, Any], blocks: int) -> dict[str, Any]:
