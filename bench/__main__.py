@@ -16,13 +16,13 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from bench import copies, disk, events, lives, memory, observe, steps
+from bench import copies, disk, events, lives, memory, objects, observe, peers, steps
 from bench.measure import FULL, QUICK, TINY, Line, Size
 from kvstate import __version__
 from kvstate.machines.tables import SPEC_VERSION
 
 RESULTS = Path(__file__).resolve().parent / "results"
-PARTS = (events, lives, steps, observe, copies, disk, memory)
+PARTS = (events, lives, steps, observe, copies, disk, objects, peers, memory)
 SIZES = {size.name: size for size in (FULL, QUICK, TINY)}
 
 

@@ -42,24 +42,26 @@ LAYERS = {
     "proof": layer("spec", "z3", pure=True),
     "codec": layer("machines errors", "msgspec", pure=True),
     "wire": layer("machines errors codec", "msgspec", pure=True),
+    # What two processes agree on that hand blocks to each other.
+    "peers": layer("machines errors codec", "msgspec", pure=True),
     # What is stored where: decides above the ledger, and runs on a bare one.
     "tiering": layer("machines", pure=True),
-    "runtime": layer("machines errors codec wire spec trace tiering", "torch numpy xxhash"),
-    "replay": layer("machines errors codec spec runtime trace tiering", "numpy xxhash msgspec"),
+    "runtime": layer("machines errors codec wire spec trace tiering peers", "torch numpy xxhash"),
+    "replay": layer("machines errors codec spec runtime trace tiering peers", "numpy xxhash msgspec"),
     # What an embedder uses in its own tests.
     "testing": layer("_version machines errors codec spec tiering"),
     "trace": layer("machines spec"),
     # Beside the runtime, which it listens to and never imports.
     "observe": layer("machines errors trace"),
     "promela": layer("machines spec explore", pure=True),
-    "explore": layer("machines errors testing", pure=True),
+    "explore": layer("machines errors testing peers", pure=True),
     "mutation": layer("_version machines errors spec proof explore testing"),
     "cli": layer(
-        "_version machines errors codec spec proof explore mutation promela runtime replay testing trace observe",
+        "_version machines errors codec spec proof explore mutation promela runtime replay testing trace observe peers",
         "click rich",
     ),
     # Engines that embed kvstate, and the kit over them. Nothing else imports these, nor the engines.
-    "integrations": layer("_version machines errors codec wire runtime testing trace", "torch vllm"),
+    "integrations": layer("_version machines errors codec wire runtime testing tiering trace", "torch vllm"),
     "_version": layer(""),
     # What an engine embeds is found here, and imported when it is asked for.
     "__init__": layer("_version runtime", pure=True),
@@ -76,6 +78,10 @@ ALSO = {
     "cli/doctor.py": {"torch"},
     # The header of an object is JSON.
     "runtime/tiers/sealed.py": {"msgspec"},
+    # Asks stores of all kinds by one interface.
+    "runtime/tiers/objects/bucket.py": {"obstore"},
+    # The one file that drives NIXL, where it is installed.
+    "runtime/peers/nixl_agent.py": {"nixl_cu12"},
     # A collector is a class of the package that collects.
     "observe/metrics.py": {"prometheus_client"},
     # The test class that an embedder subclasses, and what runs it; nothing else of `testing` needs them.

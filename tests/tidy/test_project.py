@@ -24,7 +24,7 @@ DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT /
 def test_an_id_stands_for_one_row_or_coupling() -> None:
     """Ids go into records and scenarios, which outlive a version. Looked for in the text, not in what is made of it."""
     ids: Counter[str] = Counter()
-    for path in sorted((ROOT / "spec").glob("*.toml")):
+    for path in sorted((ROOT / "spec").rglob("*.toml")):
         ids.update(re.findall(r'(?m)^id = "([^"]+)"', path.read_text(encoding="utf-8")))
     assert len(ids) > 200
     assert [name for name, count in ids.items() if count > 1] == []

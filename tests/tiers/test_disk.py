@@ -237,13 +237,13 @@ def test_a_sweep_of_everything_takes_what_is_there_and_what_is_half_done(rig: Ri
 
 
 def test_a_sweep_in_the_middle_of_a_write_makes_it_void(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = rig.folder.write
+    whole = rig.folder.fill
 
     def swept(*arguments: object) -> None:
         whole(*arguments)  # type: ignore[arg-type]
         rig.disk.sweep(Sweep(0, "disk", everything=True))
 
-    monkeypatch.setattr(rig.folder, "write", swept)
+    monkeypatch.setattr(rig.folder, "fill", swept)
     rig.store([0], [10])
     monkeypatch.undo()
     assert codes(rig.persist([0], [10])) == [(0, Code.CANCELLED, "commit")]

@@ -10,11 +10,11 @@ import msgspec
 import pytest
 
 from kvstate.machines.config import ConfigError
-from kvstate.runtime.tiers import folder as folder_module
-from kvstate.runtime.tiers import sealed
+from kvstate.runtime.tiers import files, sealed, survey
 from kvstate.runtime.tiers.folder import Folder
 from kvstate.runtime.tiers.sealed import Header, Seal
 from kvstate.runtime.tiers.settings import DiskConfig
+from tests.runtime.parts import key
 from tests.tiers.rig import Rig, die
 
 KEYS = 1, 2, 3
@@ -48,7 +48,7 @@ def test_a_folder_that_others_may_write_to_is_refused(tmp_path: Path) -> None:
 
 def test_a_folder_that_can_not_be_locked_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a lock a start elsewhere would take this writer for dead, and remove what it writes."""
-    monkeypatch.setattr(folder_module, "locked", lambda path: None)
+    monkeypatch.setattr(survey, "locked", lambda path: None)
     with pytest.raises(OSError, match="no file can be locked there"):
         Folder(tmp_path / "kv", Seal("model 1"))
 
@@ -100,3 +100,71 @@ def test_a_secret_that_others_may_read_is_none(tmp_path: Path) -> None:
         config.secret()
     file.chmod(0o600)
     assert config.secret() == b"s" * 32
+
+
+def test_a_shelf_that_is_a_link_is_refused_and_nothing_is_put_there(tmp_path: Path) -> None:
+    path, elsewhere = tmp_path / "kv", tmp_path / "elsewhere"
+    elsewhere.mkdir(mode=0o700)
+    rig = Rig(path)
+    name = rig.folder.name_of("a", key(1))
+    shelf = Path(rig.folder.path_of(name)).parent
+    shelf.symlink_to(elsewhere)
+    assert rig.store([0], [1]).failures == ()
+    report = rig.persist([0], [1])
+    assert [failure.raw for failure in report.failures] == ["ENOTDIR"]
+    assert list(elsewhere.iterdir()) == []
+    die(rig.folder)
+    with pytest.raises(PermissionError, match="it is a link"):
+        Rig(path)
+    shelf.unlink()
+    assert Rig(path).disk.found().keys == ()
+
+
+@pytest.mark.parametrize("has_lock", [True, False])
+def test_a_writer_that_died_at_its_birth_goes_in_time(tmp_path: Path, has_lock: bool) -> None:
+    die(Rig(tmp_path).folder)
+    unborn = tmp_path / "writers" / f".new-{'0' * 32}"
+    unborn.mkdir(mode=0o700)
+    if has_lock:
+        (unborn / "lock").touch(mode=0o600)
+    die(Rig(tmp_path).folder)
+    assert unborn.exists(), "it may be about to take its lock"
+    then = unborn.stat().st_mtime - survey.BIRTH - 1
+    os.utime(unborn, (then, then))
+    if has_lock:
+        held = files.locked(unborn / "lock")
+        assert held is not None
+        die(Rig(tmp_path).folder)
+        assert unborn.exists(), "somebody has its lock"
+        os.close(held)
+        os.utime(unborn, (then, then))
+    rig = Rig(tmp_path)
+    assert not unborn.exists()
+    assert rig.folder.start.strange == ()
+
+
+def test_a_writer_whose_folder_is_taken_away_at_its_birth_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It took its time, and another start took it for dead: it must not go on without a lock that others see."""
+    before = len(list(Path("/proc/self/fd").iterdir()))
+
+    def locked(path: Path) -> int | None:
+        file = files.locked(path)
+        path.unlink()
+        path.parent.rmdir()
+        return file
+
+    monkeypatch.setattr(survey, "locked", locked)
+    with pytest.raises(FileNotFoundError):
+        Folder(tmp_path / "kv", Seal("model 1"))
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_half_a_secret_in_digits_is_none(tmp_path: Path) -> None:
+    file = tmp_path / "secret"
+    file.write_bytes(b"0123456789abcdefABCDEF0123456789")
+    file.chmod(0o600)
+    config = DiskConfig(path=tmp_path / "kv", fingerprint="model 1", secret_file=file)
+    with pytest.raises(ConfigError, match="32 hexadecimal digits, which is half a secret; write 64 of them"):
+        config.secret()

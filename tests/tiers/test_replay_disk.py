@@ -16,9 +16,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kvstate.machines.config import LedgerConfig, PoolConfig
+from kvstate.machines.ledger import Ledger
+from kvstate.machines.tables.key import State as K
 from kvstate.replay.config import ConfigError, ReplayConfig, parse_bytes
 from kvstate.replay.content import check_many
-from kvstate.replay.disk import FINGERPRINT
+from kvstate.replay.disk import FINGERPRINT, Commits
 from kvstate.replay.plays import NAMESPACE
 from kvstate.runtime.tiers.folder import Folder
 from kvstate.runtime.tiers.sealed import ObjectError, Seal
@@ -89,6 +92,18 @@ def test_commits_are_written_down_and_so_is_what_leaves(tmp_path: Path) -> None:
     assert acknowledged(log.read_bytes()) == found(tmp_path / "disk", TINY["block_bytes"])
 
 
+def test_what_leaves_while_it_cools_is_written_down_too(tmp_path: Path) -> None:
+    """Its bytes are evicted, or found to be bad, after a deadline that made it cool: it was there until then."""
+    ledger = Ledger(LedgerConfig((PoolConfig("device", 1), PoolConfig("disk", 1, durable=True, copier="disk"))))
+    commits = Commits(ledger, tmp_path / "commits")
+    (slot,) = ledger.books.keys.make(1, NAMESPACE, [b"key"])
+    moves = [(K.WRITING, K.READY), (K.READY, K.COOLING), (K.COOLING, K.READY), (K.READY, K.COOLING)]
+    for before, after in [*moves, (K.COOLING, K.CONDEMNED), (K.CONDEMNED, K.ABSENT)]:
+        commits._heard("key", [slot], "K00", before, after)
+    commits.close()
+    assert (tmp_path / "commits").read_text() == f"+ {b'key'.hex()}\n- {b'key'.hex()}\n"
+
+
 @pytest.mark.slow
 def test_each_rank_has_a_disk_and_a_killed_one_is_found_again(tmp_path: Path) -> None:
     settings = TINY | CHAOS | {"workers": 2, "limit": 100}
@@ -155,6 +170,60 @@ def test_killed_at_any_instant_it_leaves_whole_blocks_and_all_that_it_had_acknow
     assert (result["wrong_bytes"], result["violations"], result["leaked_blocks"], result["problems"]) == (0, 0, 0, [])
     assert result["recovered"]["recovered"] == before
     assert result["hits"]["disk"] > 0
+
+
+WITNESS = """
+import os, runpy, signal, sys
+from kvstate.errors import properties_of
+from kvstate.runtime.tiers.disk import Disk
+from kvstate.runtime.tiers.sealed import ObjectError
+
+log = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+left, real = [int(sys.argv[2])], Disk._unfetched
+
+def unfetched(self, lines, line, error):
+    bad = isinstance(error, ObjectError) and properties_of(error.error.code).condemns
+    if bad:
+        os.write(log, f"! {lines.work.keys[line].hex()}\\n".encode())
+    real(self, lines, line, error)
+    left[0] -= bad
+    if bad and not left[0]:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+Disk._unfetched = unfetched
+sys.argv[1:] = sys.argv[3:]
+runpy.run_module("kvstate", run_name="__main__", alter_sys=True)
+"""
+"""A replay that also writes down, among its commits, whose bytes were found to be bad, before they are removed; it dies
+when so many were, before the ledger hears of the last."""
+
+
+@pytest.mark.slow
+def test_what_is_missing_after_a_kill_was_removed_for_its_bad_bytes(tmp_path: Path) -> None:
+    """Bytes are flipped on purpose here. A load that finds an object bad removes it, and may be killed before the
+    ledger has heard of it: that is the one way in which something that was acknowledged is not there any more.
+    """
+    missing = bad = total = 0
+    for turn in range(kills()):
+        log = tmp_path / f"log-{turn}"
+        options = command(tmp_path / "disk", "--corrupt", "20%", "--limit", "4000", "--seed", str(turn))[3:]
+        options += ["--host-blocks", "0", "--commits-to", str(log)]
+        child = [sys.executable, "-c", WITNESS, str(log), str(1 + 5 * turn), *options]
+        assert subprocess.run(child, stdout=subprocess.DEVNULL, check=False).returncode == -signal.SIGKILL
+        said: dict[bytes, str] = {}
+        for line in log.read_text().splitlines(keepends=True):
+            if line.endswith("\n"):
+                sign, _, key = line.rstrip().partition(" ")
+                said[bytes.fromhex(key)] = sign
+        folder = Folder(tmp_path / "disk" / "rank-0", Seal(f"{FINGERPRINT} / rank 0 of 1 / blocks of 512 bytes"))
+        gone = {key for key, sign in said.items() if sign != "-" and not folder.has(NAMESPACE, key)}
+        folder.close()
+        unexplained = [key.hex() for key in gone if said[key] == "+"]
+        assert not unexplained, "acknowledged, and not there, and nobody found it to be bad"
+        missing, total = missing + len(gone), total + sum(sign != "-" for sign in said.values())
+        bad += sum(sign == "!" for sign in said.values())
+    print(f"{total} acknowledged, {missing} of them missing, all found to be bad by a load; so were {bad} in all")
+    assert missing >= kills(), "each was killed when one had just been removed"
 
 
 def test_what_is_found_is_looked_at(tmp_path: Path) -> None:

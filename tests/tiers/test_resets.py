@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import threading
 from collections import deque
@@ -16,7 +17,7 @@ from kvstate.machines.config import ConfigError, LedgerConfig, PoolConfig
 from kvstate.machines.ledger import Ledger
 from kvstate.machines.messages import Adopt
 from kvstate.machines.verdicts import Refusal
-from kvstate.runtime import answers
+from kvstate.runtime import answers, ranked
 from kvstate.runtime import kv as kv_module
 from kvstate.runtime.inbox import Inbox
 from kvstate.runtime.kv import KVRuntime
@@ -147,6 +148,7 @@ def test_what_the_thread_could_not_remove_is_told_later(tmp_path: Path, monkeypa
 
 def test_a_runtime_that_can_not_be_made_leaves_nothing_running(tmp_path: Path) -> None:
     (tmp_path / "rank-1").write_text("")
+    gc.collect()  # what other tests have left is not let go of in the middle
     before = threading.active_count(), len(list(Path("/proc/self/fd").iterdir()))
     with pytest.raises(ConfigError, match=r"disk\.path"):
         KVRuntime(config(tmp_path, ranks=2))
@@ -211,6 +213,7 @@ def test_a_worker_that_can_not_be_started_again_ends_no_loop(tmp_path: Path, mon
 
     monkeypatch.setattr(kv_module, "ProcessLink", Fake)
     monkeypatch.setattr(answers, "ProcessLink", Fake)
+    monkeypatch.setattr(ranked, "ProcessLink", Fake)
     with KVRuntime(config(tmp_path, workers=Workers.PROCESSES)) as kv:
         links[0].lost = "it died"
         done = kv.poll()
