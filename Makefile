@@ -9,7 +9,7 @@ VLLM ?= .venv-vllm
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-vllm check proof lint types tables tables-check docs docs-check format bench
+.PHONY: help run test test-long test-vllm check proof lint types tables tables-check docs docs-check format bench
 .PHONY: gpu-check soak mutate wheel clean
 
 help:  ## this list
@@ -29,10 +29,13 @@ run: $(READY)  ## the main job: replay a generated workload through real copies,
 		--abort 2% --preempt 2% --fail 1% --late 1% --duplicate 1% --lost 0.1% --corrupt 0.2%
 
 test: $(READY) lint types tables-check docs-check  ## everything that CI runs
-	$(BIN)/python -m pytest -n $(JOBS) --cov --cov-report=term -m "not proof"
+	$(BIN)/python -m pytest -n $(JOBS) --cov --cov-report=term -m "not proof and not long"
+
+test-long: $(READY)  ## what `make test` leaves out: servers and processes that are killed and stopped, for minutes
+	$(BIN)/python -m pytest -n $(JOBS) -m long
 
 check: $(READY) lint types tables-check  ## about a minute, while you work: the same without the slow tests and coverage
-	$(BIN)/python -m pytest -n $(JOBS) -q -x -m "not slow and not proof"
+	$(BIN)/python -m pytest -n $(JOBS) -q -x -m "not slow and not proof and not long"
 
 $(VLLM)/.vllm: constraints-vllm.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -52,8 +55,9 @@ test-vllm: $(VLLM)/.ready  ## opt-in: tests/vllm on a real vLLM for CPUs; its en
 
 proof: $(READY)  ## the provers: theorems for any number of records, small scopes exhausted, contracts confirmed
 	$(BIN)/kvstate prove
-	$(BIN)/kvstate explore --quiet
-	$(BIN)/python -m pytest -n $(JOBS) -q tests/proof tests/explore/test_scopes.py::test_all_rows_fire_but_these
+	$(BIN)/python -m pytest -q tests/explore/test_scopes.py
+	$(BIN)/python -m pytest -n $(JOBS) -q tests/proof
+	$(BIN)/python -m pytest -q -m proof tests/mutation
 	$(BIN)/kvstate mutate --count 60 --seed $(or $(SEED),1) --jobs $(JOBS) --quiet
 
 lint: $(READY)  ## ruff: rules and format

@@ -100,6 +100,7 @@ class Case:
         self.order = [*range(0, count, 2), *range(1, count, 2)]
         random.Random(1).shuffle(self.order)
         self.inbox, self.serial = Inbox(), 0
+        self.wire: Wire | None = None
         self.by_hand: Callable[[], int] = self.gloo() if kind == "gloo" else self.nixl()
         self.copiers = {}
         for integrity in TARGETS:
@@ -121,7 +122,8 @@ class Case:
         """By hand, over gloo."""
         server = socket.create_server(("127.0.0.1", 0))
         self.pipe.send(server.getsockname()[1])
-        pair = Pair(Wire(server.accept()[0]), PULLER)
+        self.wire = Wire(server.accept()[0])
+        pair = Pair(self.wire, PULLER)
         server.close()
 
         def turn() -> int:
@@ -194,6 +196,8 @@ class Case:
         for copier in self.copiers.values():
             copier.close(5.0)
         self.pipe.send(None)
+        if self.wire is not None:
+            self.wire.close()
 
 
 @contextmanager

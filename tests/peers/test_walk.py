@@ -191,7 +191,7 @@ def test_walks() -> None:
     assert [what for what in (*wanted, "LEASE_EXPIRED", "recompute 0") if not SEEN[what]] == [], SEEN
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_long_walks() -> None:
     run_state_machine_as_test(Handing, settings=settings(QUICK, max_examples=150, stateful_step_count=80))
 

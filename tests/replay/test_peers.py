@@ -39,7 +39,7 @@ def _replay(capsys: pytest.CaptureFixture[str]) -> Replay:
     return called
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_two_processes_hand_a_workload_over_while_messages_are_lost_and_both_die(
     replay: Replay, tmp_path: Path
 ) -> None:

@@ -16,6 +16,8 @@ from kvstate.machines.messages import Outcome, Token
 from kvstate.runtime.copiers import Progress
 from tests.transport.harness import Host, Puller
 
+pytestmark = pytest.mark.long
+
 BLOCKS = 512
 BLOCK = 256 << 10
 LONG = 20.0

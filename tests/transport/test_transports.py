@@ -17,6 +17,8 @@ from kvstate.runtime.peers.transport import DescriptionError
 from kvstate.runtime.tensors import KVPool
 from tests.transport.harness import Host, Peer, Puller, make, name
 
+pytestmark = pytest.mark.long
+
 KIB = 1 << 10
 
 

@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("vllm")
+
 from tests.vllm.conftest import Plain
 from tests.vllm.scenes import FIRST, LONG, LONG_TOKENS, SCENES, SECOND, TOKENS, Stock, play
 from tests.vllm.shadowed import found, shadowed
