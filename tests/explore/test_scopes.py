@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from kvstate.explore.moves import System
-from kvstate.explore.rare import RARE
 from kvstate.explore.scopes import LATE, QUICK, SCOPES, SOAK
 from kvstate.explore.search import explore
 from kvstate.explore.stage import Rules
@@ -14,9 +13,7 @@ from tests.explore.pins import PINS, searched
 from tests.explore.test_breaks import rules, twice
 
 SMALL = ("durable", "queue", "steps", "twice", "backoff", "late-retry", "foreign-ranks")
-"""Those that are searched while one works; the others take some seconds each."""
-LATER = {scope.name: pytest.mark.proof for scope in RARE}
-"""Those that are left to `make proof`."""
+"""Those that are searched while one works; the others take some seconds each, with `make proof`."""
 NEVER = "A30 O70 O72 S05 S06 X02"
 """Rows that fire in no quick scope; `docs/proofs.md` says why of each."""
 
@@ -27,7 +24,7 @@ def test_every_quick_scope_is_pinned() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [name if name in SMALL else pytest.param(name, marks=LATER.get(name, pytest.mark.slow)) for name in PINS]
+    "name", [name if name in SMALL else pytest.param(name, marks=pytest.mark.proof) for name in PINS]
 )
 def test_no_law_is_broken_in_any_state(name: str) -> None:
     found = searched(name)
