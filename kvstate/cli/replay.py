@@ -11,6 +11,7 @@ import click
 
 from kvstate.cli.output import console, print_json
 from kvstate.cli.replay_checks import check_machine, check_options
+from kvstate.cli.replay_errors import put_right
 from kvstate.cli.replay_options import DEFAULTS, disk_options, parsed, rate
 from kvstate.cli.replay_peers import OF_PEERS, check_alone, peers_options, replay_peers
 from kvstate.cli.replay_table import show
@@ -211,25 +212,12 @@ def _config(
 
 
 def _run(config: ReplayConfig, quiet: bool) -> ReplayResult:
-    """Run it, and turn what a user can put right into a sentence."""
-    from kvstate.machines.config import ConfigError as DiskError
-    from kvstate.replay.trace import TraceError
-
-    try:
+    with put_right("Mend the line, or count and skip such lines with --skip-bad."):
         from kvstate.replay import driver
-    except ModuleNotFoundError as error:
-        if error.name not in ("torch", "numpy", "xxhash"):
-            raise
-        raise click.ClickException(
-            f"a replay copies real bytes and needs {error.name}: pip install 'kvstate[runtime]'."
-        ) from None
-    try:
+
         with _progress(quiet) as progress:
-            return driver.run(config, progress)
-    except DiskError as error:
-        raise click.ClickException(str(error)) from None
-    except TraceError as error:
-        raise click.ClickException(f"{error}. Mend the line, or count and skip such lines with --skip-bad.") from None
+            result = driver.run(config, progress)
+    return result
 
 
 @contextmanager

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 from click.core import ParameterSource
 
 from kvstate.cli.output import console, print_json, shown
+from kvstate.cli.replay_errors import put_right
 from kvstate.cli.replay_options import Decorator
 from kvstate.replay.checks import ConfigError
 from kvstate.replay.peers import config as settings
 from kvstate.replay.peers.config import PeersConfig
-
-if TYPE_CHECKING:
-    from kvstate.replay.config import Progress
-    from kvstate.replay.peers.result import PeersResult
 
 DEFAULTS: Final = PeersConfig()
 """What an option is where nobody gives it."""
@@ -73,8 +70,11 @@ def check_alone(options: Mapping[str, Any]) -> None:
 def replay_peers(options: Mapping[str, Any], progress: Callable[[bool], Any], *, as_json: bool, quiet: bool) -> int:
     """Run it and print what was found; the status of the command. `progress` makes a bar."""
     config = _config(options)
-    with progress(quiet) as moved:
-        result = _run(config, moved)
+    with put_right("Mend the line."):
+        from kvstate.replay.peers import driver
+
+        with progress(quiet) as moved:
+            result = driver.run(config, moved)
     if as_json:
         print_json(result.as_dict())
     else:
@@ -107,26 +107,6 @@ def _config(options: Mapping[str, Any]) -> PeersConfig:
     if options["abort"] is not None:
         values["abort"] = options["abort"]
     return PeersConfig(peer_blocks=values["device_blocks"], **values)
-
-
-def _run(config: PeersConfig, progress: Progress) -> PeersResult:
-    from kvstate.machines.config import ConfigError as RuntimeConfigError
-    from kvstate.replay.trace import TraceError
-
-    try:
-        from kvstate.replay.peers import driver
-    except ModuleNotFoundError as error:
-        if error.name not in ("torch", "numpy", "xxhash"):
-            raise
-        raise click.ClickException(
-            f"a replay copies real bytes and needs {error.name}: pip install 'kvstate[runtime]'."
-        ) from None
-    try:
-        return driver.run(config, progress)
-    except RuntimeConfigError as error:
-        raise click.ClickException(str(error)) from None
-    except TraceError as error:
-        raise click.ClickException(f"{error}. Mend the line.") from None
 
 
 def show(result: Mapping[str, Any]) -> None:

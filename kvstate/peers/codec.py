@@ -95,6 +95,8 @@ def decode(data: bytes | bytearray | memoryview) -> Letter | Foreigner | Unreada
         return Unreadable(f"the message is not well formed: {clean(str(problem), 200)}")
     if isinstance(body, shapes.OfferShape) and (fault := _crooked(body.goods)):
         return Unreadable(f"the offer is not well formed: {fault}")
+    if isinstance(body, shapes.HelloShape) and len(body.addresses) not in (0, body.ranks):
+        return Unreadable(f"the hello is not well formed: {body.ranks} ranks and {len(body.addresses)} addresses")
     return Letter(head.name, head.life, head.to, _message(body))
 
 

@@ -152,6 +152,9 @@ class Hearing:
 
     def _of_handoff(self, letter: Letter, link: Link) -> None:
         books, message = self.books, letter.message
+        if isinstance(message, Offer) and len(message.goods.seals) not in (0, books.terms.ranks):
+            books.counts["unreadable"] += 1  # each rank has seals of its own, and there are as many ranks as here
+            return
         books.heard = letter
         if isinstance(message, Offer):
             past = self.past(letter.life)

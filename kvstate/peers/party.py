@@ -244,6 +244,10 @@ class Party:
         while (rung := books.ring()) is not None:
             self.rows.fire(*rung)
 
+    def is_met(self, peer: str) -> bool:
+        """Could something be offered to it now?"""
+        return any(link.peer == peer and self.rows.takes(link, G.PASS) for link in self.books.links)
+
     # -- help ----------------------------------------------------------------------------------------------------------
 
     def _met(self, peer: str) -> Link | None:

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -16,15 +17,15 @@ import numpy as np
 from kvstate.machines.tables.block import State as B
 from kvstate.machines.verdicts import Ending
 from kvstate.replay.breaks import break_law
-from kvstate.replay.config import GENERATED_REQUESTS, Progress, ReplayConfig
+from kvstate.replay.config import Progress, ReplayConfig
 from kvstate.replay.kills import Kills
 from kvstate.replay.player import Player
+from kvstate.replay.requests import requests_of
 from kvstate.replay.result import ReplayResult
 from kvstate.replay.series import Series
 from kvstate.replay.serving import Serving
 from kvstate.replay.stack import Stack
-from kvstate.replay.trace import Request, TraceError, TraceReader, count_lines
-from kvstate.replay.workload import generate
+from kvstate.replay.trace import Request
 
 __all__ = ["ReplayResult", "run"]
 
@@ -58,7 +59,10 @@ def run(config: ReplayConfig, progress: Progress) -> ReplayResult:
         record = None
         if config.trace_out is not None:
             record = closing.enter_context(config.trace_out.open("w", encoding="utf-8"))
-        total, requests = _requests(config, result, closing)
+        total, requests = requests_of(
+            config.trace, config.limit, config.seed, closing, skip_bad=config.skip_bad,
+            skipped=partial(setattr, result, "skipped_lines"),
+        )  # fmt: skip
         broken = None if config.break_law is None else break_law(config.break_law)
         stack = Stack(config, broken, record)
         closing.callback(stack.close)
@@ -116,29 +120,6 @@ def _recovered(stack: Stack) -> dict[str, int]:
     """What the disk held when the run began."""
     found = stack.engine.recoveries.done["disk"]
     return {name: value for name, value in found._asdict().items() if name != "pool"}
-
-
-def _requests(config: ReplayConfig, result: ReplayResult, closing: ExitStack) -> tuple[int | None, Iterator[Request]]:
-    """The requests, and how many there are if that is known."""
-    if config.trace is None:
-        count = config.limit or GENERATED_REQUESTS
-        return count, generate(count, config.seed)
-    try:
-        stream = closing.enter_context(config.trace.open("rb"))
-    except OSError as error:
-        raise TraceError(str(config.trace), 0, f"could not be opened: {error.strerror or error}") from error
-    lines = count_lines(config.trace)
-    reader = TraceReader(stream, str(config.trace), skip_bad=config.skip_bad)
-
-    def limited() -> Iterator[Request]:
-        for number, request in enumerate(reader, 1):
-            result.skipped_lines = reader.skipped
-            yield request
-            if number == config.limit:
-                break
-        result.skipped_lines = reader.skipped
-
-    return (lines if config.limit is None or lines is None else min(lines, config.limit)), limited()
 
 
 def _play(

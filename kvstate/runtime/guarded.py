@@ -155,14 +155,12 @@ class Requests(Offers):
     def abort(self, lease: int) -> Closed | Refusal:
         """As `Ledger.abort`; what the lease has offered to peers is withdrawn, as by `preempt` and not by `finish`."""
         self._enter("abort")
-        self._not_wanted(lease)
-        return self._told("abort", self.ledger.abort(lease), lease=lease)
+        return self._told("abort", self._not_wanted(lease, self.ledger.abort(lease)), lease=lease)
 
     def preempt(self, lease: int) -> Closed | Refusal:
         """As `Ledger.preempt`."""
         self._enter("preempt")
-        self._not_wanted(lease)
-        return self._told("preempt", self.ledger.preempt(lease), lease=lease)
+        return self._told("preempt", self._not_wanted(lease, self.ledger.preempt(lease)), lease=lease)
 
     def cancel(self, number: int) -> bool | Refusal:
         """As `Ledger.cancel`."""
@@ -209,8 +207,8 @@ class Requests(Offers):
         so by the next effects.
         """
         self._enter("reset")
-        self._not_wanted()
         dropped = self._told("reset", self.ledger.reset())
+        self._void()
         self.engine.pump()
         return dropped
 

@@ -81,7 +81,6 @@ class Handoffs(Observer):
         self._numbered: dict[Handoff, int] = {}
         self._leases: dict[int, int] = {}
         self._borrowed: dict[Handoff, tuple[Announce, set[int]]] = {}
-        self._lives: dict[str, int] = {}
         self._stands: dict[int, Source] = {}
         self._checking: set[Token] = set()
         self._later: list[Action] = []
@@ -149,7 +148,7 @@ class Handoffs(Observer):
     ) -> int | Refusal:
         """Hold these blocks, sum them, and offer them. `names` has the key space and key of each."""
         terms = self.party.books.terms
-        if peer not in self._lives or self.party.broken:
+        if self.party.broken or not self.party.is_met(peer):
             return Refusal(f"{peer} is not met, so nothing can be offered to it")
         most = terms.lease * (terms.renewals + 1) + terms.patience
         hold = self._ledger.hold(lease, refs, deadline=self._ledger.books.now + 2 * most)
@@ -172,10 +171,17 @@ class Handoffs(Observer):
         handoff = self._handoffs.get(number)
         return handoff is not None and bool(self.party.withdraw(handoff, code))
 
-    def withdraw_of(self, lease: int | None, code: int) -> None:
-        """Call off what this lease has offered; of no lease: all that any has."""
-        for number in [number for number, whose in self._leases.items() if lease in (None, whose)]:
+    def withdraw_of(self, lease: int, code: int) -> None:
+        """Call off what this lease has offered."""
+        for number in [number for number, whose in self._leases.items() if whose == lease]:
             self.withdraw(number, code)
+
+    def reset(self, code: int) -> None:
+        """The cache is void: so is what was offered of it, and so may be what others offered for it."""
+        for lease in set(self._leases.values()):
+            self.withdraw_of(lease, code)
+        for handoff in list(self._borrowed):
+            self.party.close(handoff, False, code)
 
     def close_offer(self, number: int, taken: bool, code: int) -> bool | Refusal:
         """What was done with a peer's offer is over. False if it has ended already, or was none."""
@@ -255,12 +261,9 @@ class Handoffs(Observer):
     def _peer(self, news: PeerNews) -> None:
         match news:
             case Met():
-                self._lives[news.peer] = news.life
-                for copier, address in zip(self.copiers, news.hello.addresses, strict=True):
+                for copier, address in zip(self.copiers, news.hello.addresses, strict=False):  # or it has none
                     copier.meet(news.peer, news.life, address)
             case Gone():
-                if self._lives.get(news.peer) == news.life:
-                    del self._lives[news.peer]
                 for copier in self.copiers:
                     copier.leave(news.peer, news.life)
             case Strange():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kvstate.errors import Code, code_of
 from kvstate.machines.messages import BlockRef, BlockRefs
-from kvstate.machines.verdicts import Refusal
+from kvstate.machines.verdicts import Closed, Refusal
 from kvstate.runtime.hints import Hints, size
 from kvstate.runtime.peers.goods import names_of
 from kvstate.runtime.peers.news import News
@@ -72,7 +72,9 @@ class Offers(Hints):
         refs = BlockRefs.of(blocks)
         names = names_of(self.ledger, lease, refs, keys, group)
         number: int | Refusal
-        if isinstance(names, Refusal):
+        if type(request) is not bytes or type(tokens) is not int or tokens < 0:
+            number = Refusal(f"request is bytes, and tokens a number from 0 up; these are {request!r} and {tokens!r}")
+        elif isinstance(names, Refusal):
             number = names
         else:
             number = self.handoffs.offer(to, lease, refs, names, request, tokens)
@@ -97,10 +99,16 @@ class Offers(Hints):
         closed = self.handoffs.close_offer(number, taken, 0 if taken else int(Code.CANCELLED))
         return self._told("close_offer", closed, handoff=number, taken=taken)
 
-    def _not_wanted(self, lease: int | None = None) -> None:
-        """What this lease has offered is not wanted any more, or what any has: an abort ends both sides."""
-        if self.handoffs is not None:
+    def _not_wanted(self, lease: int, closed: Closed | Refusal) -> Closed | Refusal:
+        """The lease was aborted or preempted, if it was open: what it has offered is not wanted any more."""
+        if self.handoffs is not None and not isinstance(closed, Refusal):
             self.handoffs.withdraw_of(lease, int(Code.CANCELLED))
+        return closed
+
+    def _void(self) -> None:
+        """The cache was reset."""
+        if self.handoffs is not None:
+            self.handoffs.reset(int(Code.CANCELLED))
 
     def _turn_of_peers(self) -> News:
         """Hear peers and answer them; what that asks for goes out at once."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from kvstate.errors import Code
 from kvstate.machines.verdicts import Ending, Hit, Refusal
-from kvstate.peers.words import Met, Strange
+from kvstate.peers.words import Goods, Met, Strange
 from kvstate.runtime.peers.link import LinkLike
 from tests.handoffs.rig import SPACE, keys, pair
 
@@ -157,6 +160,73 @@ def test_a_consumer_that_dies_gives_the_blocks_back() -> None:
         lease, refs = two.producer.prompt(1, 9)
         again = two.producer.kv.offer(lease, refs, to="decode", request=b"r9")
         assert isinstance(again, Refusal), "there is nobody to offer anything to"
+
+
+def test_a_reset_voids_what_was_offered_on_both_sides() -> None:
+    """Weights may be others now: what a peer offered before is no hit, and what it has under way does not count."""
+    with pair() as two:
+        two.offered(3)
+        lease, _, _ = two.consumer.borrow(3)
+        two.consumer.kv.reset()
+        two.until(lambda: two.consumer.loads and two.consumer.ends and two.producer.ends, "all ends")
+        assert two.consumer.ends[0].end == "refused"
+        assert two.producer.ends[0].end == "returned"
+        two.consumer.kv.finish(lease)
+        late = two.consumer.kv.open(SPACE)
+        assert isinstance(late, int)
+        hit = two.consumer.kv.lookup(late, keys(3))
+        assert isinstance(hit, Hit)
+        assert not hit.blocks, "what was offered before the reset is a hit after it"
+
+
+def test_a_refused_abort_withdraws_nothing() -> None:
+    """A refusal changes nothing; what a finished lease has offered is withdrawn by its number."""
+    with pair() as two:
+        lease, number, _, _ = two.offered(2)
+        two.producer.kv.finish(lease)
+        assert isinstance(two.producer.kv.abort(lease), Refusal)
+        assert isinstance(two.producer.kv.preempt(lease), Refusal)
+        two.producer.turn()
+        assert two.producer.ends == []
+        assert two.producer.kv.withdraw(number) is True
+
+
+@pytest.mark.parametrize("given", [{"request": "r1"}, {"tokens": -1}, {"tokens": "7"}])
+def test_an_offer_of_another_type_is_refused_at_once(given: dict[str, Any]) -> None:
+    """The peer would not read it, and nobody would be told why."""
+    with pair() as two:
+        lease, refs = two.producer.prompt(1)
+        said = two.producer.kv.offer(lease, refs, to="decode", **{"request": b"r", **given})
+        assert isinstance(said, Refusal)
+        assert "request is bytes, and tokens a number" in said.reason
+        two.producer.kv.finish(lease)
+        assert two.producer.kv.rest() == []
+
+
+@pytest.mark.parametrize("seals", [((b"s",),), ((b"s",),) * 3])
+def test_an_offer_with_seals_of_other_ranks_is_counted_and_no_poll_raises(seals: tuple[tuple[bytes, ...], ...]) -> None:
+    """What a peer sends is believed in nothing: a rank without its seals would be an index that is not there."""
+    with pair(ranks=2) as two:
+        assert two.producer.kv.handoffs is not None
+        assert two.consumer.kv.handoffs is not None
+        goods = Goods(b"r", 1, (SPACE,), tuple(keys(1)), (0,), (0,), seals)
+        assert two.producer.kv.handoffs.party.offer("decode", goods)
+        counts = two.consumer.kv.handoffs.party
+        two.until(lambda: counts.counts.get("unreadable"), "the offer")
+        assert two.consumer.offers == []
+
+
+def test_a_peer_without_addresses_is_met_and_its_blocks_fail_by_code() -> None:
+    """Another implementation may leave them out; no poll raises, and a load of its blocks is computed."""
+    with pair(met=False) as two:
+        assert two.producer.kv.handoffs is not None
+        books = two.producer.kv.handoffs.party.books
+        books.terms = replace(books.terms, addresses=())
+        two.until(lambda: two.producer.peers and two.consumer.peers, "the greeting")
+        two.offered(2)
+        two.consumer.borrow(2)
+        two.until(lambda: two.consumer.loads, "the load's verdict")
+        assert two.consumer.loads[0].ending == Ending.RECOMPUTE
 
 
 class Deaf:

@@ -61,5 +61,5 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Replays, and runtimes over a server, take minutes in all."""
     for item in items:
-        if item.path.parent == HERE and (item.path.stem == "test_replay" or "test_runtime" in item.path.stem):
+        if item.path.parent == HERE and item.path.stem in ("test_replay", "test_runtime"):
             item.add_marker(pytest.mark.long)

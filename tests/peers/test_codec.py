@@ -35,10 +35,14 @@ def some_goods(draw: st.DrawFn) -> Goods:
     )
 
 
-HELLOS = st.builds(
-    Hello, TEXTS, TEXTS, TEXTS, st.integers(1, 1024), st.lists(st.binary(max_size=9), max_size=3).map(tuple), LIVES,
-    NUMBERS, st.booleans(),
-)  # fmt: skip
+@st.composite
+def hellos(draw: st.DrawFn) -> Hello:
+    texts, ranks = [draw(TEXTS) for _ in range(3)], draw(st.integers(1, 1024))
+    addresses = draw(st.sampled_from([(), (b"here",) * ranks]))
+    return Hello(texts[0], texts[1], texts[2], ranks, addresses, draw(LIVES), draw(NUMBERS), draw(st.booleans()))
+
+
+HELLOS = hellos()
 OFFERS = st.builds(Offer, LIVES, LIVES, st.floats(0.001, 1000.0), some_goods())
 WORDS = st.builds(Word, st.sampled_from(words.SAYS), LIVES, LIVES, NUMBERS, NUMBERS)
 MESSAGES = st.one_of(HELLOS, OFFERS, WORDS, st.just(Bye()))
@@ -73,8 +77,9 @@ def test_whatever_is_heard_a_party_goes_on(messages: list[tuple[words.Message, i
     for name, party in wire.parties.items():
         for message, life, to in messages:
             party.hear(encode("C" if name == "P" else "P", life, to, message))
+        before = party.counts.get("unreadable", 0)  # offers with seals of other ranks than ours
         party.hear(b"\x93")
-        assert party.counts["unreadable"] == 1
+        assert party.counts["unreadable"] == before + 1
         assert party.broken == ""
     wire.lose()
     wire.pass_time(40, step=4)
@@ -98,6 +103,14 @@ def test_columns_that_do_not_belong_together() -> None:
         told = decode(msgspec.msgpack.encode([*body[:6], [*body[6][:4], wrong]]))
         assert isinstance(told, Unreadable)
         assert "it has" in told.sentence, told
+
+
+@pytest.mark.parametrize("addresses", [(b"a",), (b"a", b"b", b"c")])
+def test_a_hello_has_an_address_for_each_rank_or_none(addresses: tuple[bytes, ...]) -> None:
+    with pytest.raises(MessageError, match="2 ranks and"):
+        encode("P", 1, 2, Hello("f", "", "", 2, addresses, 1, 0, True))
+    for fit in ((), (b"a", b"b")):
+        assert encode("P", 1, 2, Hello("f", "", "", 2, fit, 1, 0, True))
 
 
 def test_what_is_not_of_the_types_of_a_message() -> None:

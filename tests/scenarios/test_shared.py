@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 from pathlib import Path
 from typing import Any
@@ -11,41 +10,11 @@ import pytest
 
 from kvstate.machines.seek_acts import SeekActs
 from kvstate.machines.shareds import Shareds
-from kvstate.testing import ScenarioError, check, parse, play
-from tests.scenarios.spec_mutants import ROWS, without
+from kvstate.testing import ScenarioError, parse, play
 from tests.scenarios.test_scenarios import read
 
 FILES = sorted((Path(__file__).parent / "shared").glob("*.txt"))
 H1, H2, H3, H4, H5 = FILES
-
-each_file = pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-
-
-@each_file
-def test_the_scenario_holds(path: Path, rewrite: bool) -> None:
-    reasons = check(path, rewrite=rewrite)
-    assert not reasons, f"{reasons}\nif that is as it should be: pytest tests/scenarios --rewrite-scenarios"
-
-
-@each_file
-def test_its_steps_are_played_and_its_rows_exist(path: Path) -> None:
-    scenario = read(path)
-    assert {"Laws", "Rows"} == scenario.fields.keys()
-    told = [int(number) for number in re.findall(r"(?m)^(\d+)\. ", scenario.story)]
-    played = {int(step) for block in scenario.blocks for step in re.findall(r"Step (\d+)", block.said)}
-    assert told == list(range(1, len(told) + 1))
-    assert played == set(told)
-    assert set(scenario.fields["Rows"].split()) <= ROWS.keys()
-
-
-def rows_that_answer() -> list[tuple[Path, str]]:
-    return [(path, row) for path in FILES for row in read(path).fields["Rows"].split()]
-
-
-@pytest.mark.parametrize(("path", "row"), rows_that_answer(), ids=lambda value: getattr(value, "stem", value))
-def test_it_fails_without_any_of_the_rows_that_answer(path: Path, row: str) -> None:
-    with contextlib.suppress(ScenarioError):  # the next command could not be played
-        assert check(path, machines=without(row)) != ""
 
 
 # -- a broken law is seen, whatever the file says ----------------------------------------------------------------------

@@ -2,43 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import re
-from pathlib import Path
-
 import pytest
 
-from kvstate.testing import ScenarioError, check, parse, play
-from tests.scenarios.spec_mutants import without
-from tests.scenarios.test_scenarios import read
-
-FILES = sorted((Path(__file__).parent / "tiers").glob("*.txt"))
-each_file = pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-
-
-@each_file
-def test_the_scenario_holds(path: Path, rewrite: bool) -> None:
-    reasons = check(path, rewrite=rewrite)
-    assert not reasons, f"{reasons}\nif that is as it should be: pytest tests/scenarios --rewrite-scenarios"
-
-
-@each_file
-def test_its_steps_are_played(path: Path) -> None:
-    scenario = read(path)
-    assert {"Laws", "Rows"} == scenario.fields.keys()
-    told = [int(number) for number in re.findall(r"(?m)^(\d+)\. ", scenario.story)]
-    assert told == list(range(1, len(told) + 1))
-    assert {int(step) for block in scenario.blocks for step in re.findall(r"Step (\d+)", block.said)} == set(told)
-
-
-def rows_that_answer() -> list[tuple[Path, str]]:
-    return [(path, row) for path in FILES for row in read(path).fields["Rows"].split()]
-
-
-@pytest.mark.parametrize(("path", "row"), rows_that_answer(), ids=lambda value: getattr(value, "stem", value))
-def test_it_fails_without_any_of_the_rows_that_answer(path: Path, row: str) -> None:
-    with contextlib.suppress(ScenarioError):  # the next command could not be played
-        assert check(path, machines=without(row)) != ""
+from kvstate.testing import ScenarioError, parse, play
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import multiprocessing
 import os
 import signal
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from itertools import chain, islice
 from multiprocessing.connection import Connection, wait
@@ -18,12 +18,12 @@ from multiprocessing.process import BaseProcess
 from random import Random
 from typing import Final
 
-from kvstate.replay.config import GENERATED_REQUESTS, Progress
+from kvstate.replay.config import Progress
 from kvstate.replay.peers.config import DECODE, LEASE, PATIENCE, PREFILL, RENEWALS, PeersConfig
 from kvstate.replay.peers.node import main
 from kvstate.replay.peers.result import PeersResult
-from kvstate.replay.trace import Request, TraceError, TraceReader, count_lines
-from kvstate.replay.workload import generate
+from kvstate.replay.requests import requests_of
+from kvstate.replay.trace import Request
 
 WINDOW: Final = 48
 """So many requests are under way at once."""
@@ -225,7 +225,7 @@ def run(config: PeersConfig, progress: Progress) -> PeersResult:
     """
     result = PeersResult(settings=config.as_dict())
     with ExitStack() as closing:
-        total, requests = _requests(config, closing)
+        total, requests = requests_of(config.trace, config.limit, config.seed, closing)
         requests = chain(list(islice(requests, 1)), requests)  # what is wrong with a trace shows before anything starts
         current = _Run(config, result, total, progress)
         closing.callback(current.close)
@@ -237,20 +237,6 @@ def run(config: PeersConfig, progress: Progress) -> PeersResult:
         current.come_home()
     judge(config, result)
     return result
-
-
-def _requests(config: PeersConfig, closing: ExitStack) -> tuple[int | None, Iterator[Request]]:
-    if config.trace is None:
-        count = config.limit or GENERATED_REQUESTS
-        return count, generate(count, config.seed)
-    try:
-        stream = closing.enter_context(config.trace.open("rb"))
-    except OSError as error:
-        raise TraceError(str(config.trace), 0, f"could not be opened: {error.strerror or error}") from error
-    lines = count_lines(config.trace)
-    reader: Iterable[Request] = TraceReader(stream, str(config.trace))
-    total = lines if config.limit is None or lines is None else min(lines, config.limit)
-    return total, islice(iter(reader), config.limit)
 
 
 def judge(config: PeersConfig, result: PeersResult) -> None:

@@ -17,7 +17,7 @@ from kvstate.machines.messages import BlockRefs
 from kvstate.machines.tables.block import State as B
 from kvstate.machines.verdicts import Ending, Hit, LoadVerdict, Refusal, Short, Started
 from kvstate.replay import content
-from kvstate.replay.peers.config import STORE, PeersConfig
+from kvstate.replay.peers.config import PEER, STORE, PeersConfig
 from kvstate.replay.plays import NAMESPACE, NO_BLOCKS, joined, keys_of, replaced
 from kvstate.replay.trace import Request
 from kvstate.runtime.answers import Done
@@ -201,7 +201,7 @@ class Prompts:
             self._pools[pool_of[prompt.hit.blocks[place].block]] for place in prompt.hit.below if place < verdict.blocks
         ]
         self.counts.loaded.update(tiers)
-        prompt.taken = "peer" in tiers
+        prompt.taken = PEER in tiers
         gone = [place for place, block in enumerate(prompt.blocks.blocks) if block in set(verdict.left)]
         if gone:
             fresh = self._make_room(prompt, len(gone))

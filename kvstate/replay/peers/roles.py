@@ -23,8 +23,6 @@ class Prefill(Prompts):
 
     def __init__(self, kv: KVRuntime, config: PeersConfig) -> None:
         super().__init__(kv, config)
-        self.met = False
-        """Is the decode there?"""
         self.began: dict[int, float] = {}
         """When each offer of ours was made, by its number."""
         self.longest = 0.0
@@ -45,26 +43,20 @@ class Prefill(Prompts):
                 self.kv.withdraw(number)
 
     def _news(self, done: Done) -> None:
-        for news in done.peers:
-            self.met = type(news).__name__ == "Met" or (self.met and type(news).__name__ == "Strange")
         for verdict in done.handoffs:
             self.counts.handoffs[named(verdict)] += 1
             self.longest = max(self.longest, monotonic() - self.began.pop(verdict.number, monotonic()))
 
     def there(self, prompt: Prompt) -> None:
         """Offer it, and be done with it: what is offered is held."""
-        line = prompt.request.line
-        if self.met:
-            number = self.kv.offer(
-                prompt.lease, prompt.blocks, to=DECODE, request=b"%d" % line, tokens=prompt.request.input_length,
-                keys=prompt.keys,
-            )  # fmt: skip
-            if isinstance(number, int):
-                self.began[number] = monotonic()
-            else:
-                self.counts.handoffs[f"refused: {number.reason[:60]}"] += 1
+        number = self.kv.offer(
+            prompt.lease, prompt.blocks, to=DECODE, request=b"%d" % prompt.request.line,
+            tokens=prompt.request.input_length, keys=prompt.keys,
+        )  # fmt: skip
+        if isinstance(number, int):
+            self.began[number] = monotonic()
         else:
-            self.counts.handoffs["nobody to offer to"] += 1
+            self.counts.handoffs[f"refused: {number.reason[:60]}"] += 1
         self.end(prompt)
 
     def over(self, prompt: Prompt) -> None:
