@@ -76,6 +76,7 @@ class Handoffs(Observer):
         """Who brings the blocks."""
         self._engine, self._ledger = engine, engine.ledger
         self._pool, self._tell = pool, tell
+        self._copier = "" if pool is None else self._ledger.config.pools[pool].copier
         self._numbers = count(1)
         self._handoffs: dict[int, Handoff] = {}
         self._numbered: dict[Handoff, int] = {}
@@ -101,11 +102,10 @@ class Handoffs(Observer):
             self._offer(ready)
         for hold in self._summing.read_no_more():
             self._engine.feed(Report(hold, Outcome.DONE))
-        if self._checking:
-            tokens = self._ledger.books.tokens
-            for token in [token for token in self._checking if token.serial not in tokens]:
-                self._checking.discard(token)
-                self.party.forget(token)
+        tokens = self._ledger.books.tokens
+        for token in [token for token in self._checking if token.serial not in tokens]:
+            self._checking.discard(token)
+            self.party.forget(token)
         while actions := self._later + self.party.take_actions():
             self._later = []
             for action in actions:
@@ -129,7 +129,7 @@ class Handoffs(Observer):
 
     def on_effect(self, effect: Effect) -> None:
         """A part that verifies what came from a peer is about to go out."""
-        if isinstance(effect, Work) and effect.kind == Kind.VERIFY and self._is_ours(effect.copier):
+        if isinstance(effect, Work) and effect.kind == Kind.VERIFY and effect.copier == self._copier:
             self._checking.add(effect.token)
             self.party.expect(effect.token, [self._stands.get(block, NOWHERE) for block in effect.src])
 
@@ -178,8 +178,8 @@ class Handoffs(Observer):
 
     def reset(self, code: int) -> None:
         """The cache is void: so is what was offered of it, and so may be what others offered for it."""
-        for lease in set(self._leases.values()):
-            self.withdraw_of(lease, code)
+        for number in list(self._leases):
+            self.withdraw(number, code)
         for handoff in list(self._borrowed):
             self.party.close(handoff, False, code)
 
@@ -207,12 +207,12 @@ class Handoffs(Observer):
                 self._peer(action)
 
     def _announce(self, announce: Announce) -> None:
-        number = self._numbered.setdefault(announce.handoff, next(self._numbers))
+        self._numbered[announce.handoff] = number = next(self._numbers)
         self._handoffs[number] = announce.handoff
         self._borrowed[announce.handoff] = announce, set()
         lines = self._name(announce.handoff, range(len(announce.goods.keys)))
-        goods = announce.goods
-        offered = Offered(number, announce.peer, goods.request, goods.tokens, goods.spaces, goods.keys, len(lines))
+        goods, peer = announce.goods, announce.peer
+        offered = Offered(number, peer, goods.request, goods.tokens, goods.spaces, goods.keys, len(lines))
         self._news = self._news._replace(offers=(*self._news.offers, offered))
 
     def _name(self, handoff: Handoff, lines: Sequence[int]) -> tuple[int, ...]:
@@ -289,11 +289,8 @@ class Handoffs(Observer):
         self._engine.feed(Report(ready.hold, Outcome.DONE))
 
     def _never(self, offer: Summed, end: str, code: int) -> None:
-        """An offer that the peer has never seen is over; its hold is given back when nobody sums the blocks."""
+        """An offer that the peer has never seen is over."""
         self._verdict(HandoffVerdict(offer.number, "lend", offer.peer, offer.goods.request, end, int(code), False))
-
-    def _is_ours(self, copier: str) -> bool:
-        return self._pool is not None and copier == self._ledger.config.pools[self._pool].copier
 
     def _unvouched(self, report: Report) -> Report:
         """Nobody vouches any more: what would have to be vouched for has failed."""
