@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from kvstate.errors import Code, code_of
 from kvstate.machines.messages import BlockRef, BlockRefs
+from kvstate.machines.offerable import names_of
 from kvstate.machines.verdicts import Closed, Refusal
 from kvstate.runtime.hints import Hints, size
-from kvstate.runtime.peers.goods import names_of
 from kvstate.runtime.peers.news import News
 from kvstate.runtime.peers.settings import address_of, peer_pool
 

@@ -237,9 +237,14 @@ LEDGER = {MESSAGES, *(f"kvstate.machines.{name}" for name in ("ledger", "verdict
 MAY_KNOW = {f"{name}.py": LEDGER for name in ("engine", "kv", "guarded", "answers", "settings")}
 """What of the machines a file of the runtime may import; where nothing stands here, the messages alone."""
 MAY_KNOW |= {
-    f"{name}.py": {MESSAGES, "kvstate.machines.config"} for name in ("standard", "tiers/settings", "tiers/copier")
+    f"{name}.py": {MESSAGES, "kvstate.machines.config"}
+    for name in ("standard", "tiers/settings", "tiers/copier", "peers/made", "peers/settings")
 }
-MAY_KNOW |= dict.fromkeys(("recovery.py", "notes.py"), LEDGER)
+MAY_KNOW |= {
+    f"tiers/objects/{name}.py": {MESSAGES, "kvstate.machines.config"} for name in ("bucket", "copier", "settings")
+}
+MAY_KNOW |= dict.fromkeys(("recovery.py", "notes.py", "handoffs.py", "hints.py"), LEDGER)
+MAY_KNOW["offers.py"] = LEDGER | {"kvstate.machines.offerable"}
 MAY_KNOW["guarded.py"] = LEDGER | {f"kvstate.machines.{name}" for name in ("adaptive", "books", "policy")}
 """For the policies that a setting chooses from."""
 MAY_KNOW["answers.py"] = LEDGER | {"kvstate.machines.records"}

@@ -1,4 +1,4 @@
-"""Which blocks may be offered to a peer, and under which names."""
+"""Which blocks may be offered to a peer, and under which names: a look at the ledger, which changes nothing."""
 
 from __future__ import annotations
 
