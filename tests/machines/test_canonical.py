@@ -15,6 +15,7 @@ from kvstate.errors import Code
 from kvstate.machines.canonical import canonical
 from kvstate.machines.keybook import Space
 from kvstate.machines.messages import Token, Work
+from kvstate.machines.policy import LRU
 from kvstate.machines.tables.key import State as K
 from kvstate.machines.tables.service import State as Service
 from kvstate.machines.verdicts import JobVerdict
@@ -241,6 +242,18 @@ def test_the_order_of_letting_go_makes_a_difference() -> None:
             rig.ledger.finish(leases[place])
         hashes.append(rig.ledger.canonical_hash())
     assert hashes[0] != hashes[1]
+
+
+def test_of_an_order_that_remembers_nothing_the_order_is_all() -> None:
+    """LRU has no memory of what left; ledgers that differ in that alone are one."""
+    hashes = []
+    for early in (1, 2):
+        rig = Rig(device=1, ledger={"policy": LRU})
+        for number in (early, 3):
+            rig.ledger.finish(rig.sealed(number)[0])
+        rig.effects()
+        hashes.append(rig.ledger.canonical_hash())
+    assert hashes[0] == hashes[1]
 
 
 def test_every_verdict_and_effect_is_written_down(rig: Rig) -> None:

@@ -309,3 +309,14 @@ def test_keys_with_and_without_a_block_are_unlinked_together() -> None:
     block = keys_of.blocks[named]
     keys_of.unlink([named, nameless])
     assert (keys_of.blocks[named], keys_of.block_key[block]) == (-1, -1)
+
+
+# --- Looking --------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_kept_is_what_would_be_a_hit_in_the_order_of_its_storing(rig: Rig) -> None:
+    recover(rig, 2, 1)
+    assert rig.ledger.kept(2) == [(SPACE, key(2)), (SPACE, key(1))]
+    assert rig.ledger.kept(1) == []
+    rig.ledger.reset()
+    assert rig.ledger.kept(2) == []

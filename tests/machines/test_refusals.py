@@ -20,6 +20,7 @@ NOBODY = 10**6
 
 def test_a_lease_needs_a_namespace(rig: Rig) -> None:
     rig.refuses(lambda: rig.ledger.open(""), "a lease needs a namespace")
+    rig.refuses(lambda: rig.ledger.open("half a pair: \ud800"), "a namespace is a text that has an encoding")
 
 
 LEASED: dict[str, Callable[[Rig, int], object]] = {

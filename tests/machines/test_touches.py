@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from kvstate.errors import Code
-from kvstate.machines.messages import Failure, Outcome, Report, Token
+from kvstate.machines.messages import Failure, Kind, Outcome, Report, Token
 from kvstate.machines.verdicts import Closed
 from tests.machines.rig import Rig, failure, keys
 
@@ -352,3 +352,26 @@ def test_a_reset_drops_every_ready_key_and_calls_the_jobs_off(make_rig: MakeRig)
     assert rig.state(4 + 2) in ("free", "cached")
     assert rig.ledger.seal(lease, rig.allocate(lease, 1), keys(9)) == (False,)
     assert rig.ledger.reset() == 0
+
+
+# -- both ends of a copy at once ---------------------------------------------------------------------------------------
+
+
+def test_source_and_destination_are_free_together_when_the_check_of_a_void_load_is_over(make_rig: MakeRig) -> None:
+    """A check reads both. The reader is gone and its source forgotten: both pools wait for the same report."""
+    rig = make_rig(verify=True)
+    rig.below(1, 2)
+    lease = rig.open()
+    _, into = rig.load(lease, rig.lookup(lease, 1, 2))
+    [fetch] = rig.works()
+    rig.report(fetch)
+    [check] = rig.works()
+    assert check.kind == Kind.VERIFY
+    rig.ledger.reset()
+    rig.ledger.finish(lease)
+    both = [*check.src, *(ref.block for ref in into)]
+    assert [rig.state(block) for block in both] == ["draining"] * 4
+    rig.report(check)
+    assert [rig.state(block) for block in both] == ["free"] * 4
+    assert rig.ledger.rest() == []
+    rig.check()
