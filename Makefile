@@ -31,7 +31,7 @@ run: $(READY)  ## the main job: replay a generated workload through real copies,
 test: $(READY) lint types tables-check docs-check  ## everything that CI runs
 	$(BIN)/python -m pytest -n $(JOBS) --cov --cov-report=term -m "not proof and not long"
 
-test-long: $(READY)  ## what `make test` leaves out: servers and processes that are killed and stopped, for minutes
+test-long: $(READY)  ## what `make test` leaves out: servers and processes that are killed and stopped, provers and walks, for minutes
 	$(BIN)/python -m pytest -n $(JOBS) -m long
 
 check: $(READY) lint types tables-check  ## about a minute, while you work: the same without the slow tests and coverage

@@ -12,7 +12,7 @@ from kvstate.explore.tell import tell
 from tests.explore.pins import PINS, searched
 from tests.explore.test_breaks import rules, twice
 
-SMALL = ("durable", "queue", "steps", "twice", "backoff", "late-retry", "foreign-ranks")
+SMALL = ("twice", "backoff", "late-retry", "foreign-ranks")
 """Those that are searched while one works; the others take some seconds each, with `make proof`."""
 NEVER = "A30 O70 O72 S05 S06 X02"
 """Rows that fire in no quick scope; `docs/proofs.md` says why of each."""

@@ -191,6 +191,6 @@ def hits(make: Callable[[range, Callable[[Sequence[int]], Sequence[int]]], Polic
     return found
 
 
-@pytest.mark.parametrize("capacity", [300, 1000, 3000])
+@pytest.mark.parametrize("capacity", [300, 1000, pytest.param(3000, marks=pytest.mark.long)])
 def test_it_is_not_behind_lru_on_generated_work(capacity: int) -> None:
     assert hits(Adaptive, capacity, 3) >= 0.98 * hits(LRU, capacity, 3)

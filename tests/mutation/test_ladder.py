@@ -58,6 +58,7 @@ def test_z3_kills(name: str, kill: Kill) -> None:
     assert kill in list(static.by_z3(MUTANTS[name], machine_of(name)))
 
 
+@pytest.mark.long
 def test_z3_asks_of_one_row_what_it_would_ask_of_all() -> None:
     """What is left out of the question has no fault, so no finding is lost."""
     from kvstate.proof.rows import check_rows
@@ -124,6 +125,7 @@ def test_it_looks_at_so_many_states_and_no_more() -> None:
     assert look(SCOPES[SCOPE], Rules(), 200) is None
 
 
+@pytest.mark.long
 def test_where_a_row_fires() -> None:
     assert firing({SCOPE: reached()}, ["O01", "X01"]) == [(reached().first["O01"], SCOPE)]
     assert firing({SCOPE: reached()}, ["X01"]) == []
@@ -136,6 +138,7 @@ def lockstep(**asked: tuple[Mutant, str]) -> dict[str, int]:
     return differing(SPEC, SCOPES[SCOPE], named)
 
 
+@pytest.mark.long
 def test_which_mutants_have_another_state_graph() -> None:
     """Of one search: what ships and what makes no difference are the same to the end, what is different is not."""
     same = replace(MUTANTS["O01 deleted"], spec=SPEC)

@@ -51,6 +51,7 @@ def test_what_the_data_shows_needs_no_baseline() -> None:
     }
 
 
+@pytest.mark.long
 def test_what_was_harmless_is_only_held_against_what_ships(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "QUICK", [scope for scope in QUICK if scope.name == SCOPE])
     found: list[Result] = []
@@ -87,6 +88,7 @@ def test_of_a_sample_only_the_scopes_that_fire_the_row_are_searched(monkeypatch:
     assert notes["X02 says unpin before rollback"].startswith("L7.started: ")
 
 
+@pytest.mark.long
 def test_what_nothing_kills_is_held_against_what_ships(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "QUICK", [scope for scope in QUICK if scope.name == SCOPE])
     found: list[Result] = []

@@ -22,7 +22,13 @@ PAGE = ROOT / "docs" / "proofs.md"
 VACUOUS = "can't happen under what is assumed"
 
 
-@pytest.mark.parametrize("theorem", THEOREMS, ids=lambda theorem: theorem.name)
+HARD = ("all_or_nothing", "all_stopped", "one_end", "rows")
+"""Theorems that take the prover more than some seconds."""
+EACH = [pytest.param(one, marks=pytest.mark.proof, id=one.name) if one.name in HARD else pytest.param(one, id=one.name)
+        for one in THEOREMS]  # fmt: skip
+
+
+@pytest.mark.parametrize("theorem", EACH)
 def test_the_theorem_is_proved(theorem: Theorem) -> None:
     assert theorem.run(SPEC) == []
 
@@ -52,7 +58,7 @@ def test_an_unanswered_question_is_no_proof(monkeypatch: pytest.MonkeyPatch) -> 
         assert "the prover gave up (timeout); nothing is proved" in theorem.run(SPEC)[0]
 
 
-@pytest.mark.parametrize("theorem", THEOREMS, ids=lambda theorem: theorem.name)
+@pytest.mark.parametrize("theorem", EACH)
 def test_what_is_assumed_has_a_witness_or_nothing_is_proved(theorem: Theorem, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where no assumption can be met, every claim would follow; each theorem asks for a witness, and misses it."""
     monkeypatch.setattr(z3.Solver, "check", lambda *_: z3.unsat)
@@ -62,6 +68,7 @@ def test_what_is_assumed_has_a_witness_or_nothing_is_proved(theorem: Theorem, mo
                for finding in found), found  # fmt: skip
 
 
+@pytest.mark.proof
 def test_a_lemma_that_contradicts_the_others_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """One set of assumptions alone that nothing meets: the invariants of a record are those of no state."""
     monkeypatch.setattr(terms.Symbols, "within", lambda *_: z3.BoolVal(False))

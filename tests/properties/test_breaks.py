@@ -20,6 +20,8 @@ from tests.replay.test_breaks import RUN
 from tests.tidy.files import ROOT
 
 SPEC = load_spec(check=False)
+HARD = ("publish-before-commit", "end-at-first-failure")
+"""Breaks of theorems that take the prover many seconds."""
 
 
 @pytest.mark.parametrize("law", LAWS)
@@ -45,7 +47,9 @@ def test_a_finding_bears_the_name_of_a_property() -> None:
     assert len(said) > 10
 
 
-@pytest.mark.parametrize("law", BY_A_THEOREM)
+@pytest.mark.parametrize(
+    "law", [pytest.param(law, marks=pytest.mark.long) if law in HARD else law for law in BY_A_THEOREM]
+)
 def test_a_theorem_is_not_proved(law: Law) -> None:
     pytest.importorskip("z3", reason="theorems are proved by z3, which is not installed")
     from kvstate.proof.theorems import THEOREMS

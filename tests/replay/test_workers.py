@@ -157,7 +157,7 @@ def test_a_run_with_workers_and_kills_is_sound() -> None:
     assert result.settings["workers"] == 2
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_law_that_is_taken_out_is_missed_through_processes_too() -> None:
     result = replay(limit=400, workers=2, break_law="match-by-block", **(SMALL | CHAOS))
     assert result.violations > 0

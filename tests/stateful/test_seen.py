@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pytest
+
 from kvstate.spec.loader import load_spec
 from tests.stateful.base import SCOPES
 from tests.stateful.foreign_world import FOREIGN_SCOPES, ForeignWorld
@@ -51,6 +53,7 @@ def broken_down(seen: Seen) -> None:
     seen.add(world)
 
 
+@pytest.mark.long
 def test_every_row_fires_and_every_coupling_finds_a_record() -> None:
     seen = Seen()
     broken_down(seen)

@@ -104,7 +104,7 @@ def test_what_leaves_while_it_cools_is_written_down_too(tmp_path: Path) -> None:
     assert (tmp_path / "commits").read_text() == f"+ {b'key'.hex()}\n- {b'key'.hex()}\n"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_each_rank_has_a_disk_and_a_killed_one_is_found_again(tmp_path: Path) -> None:
     settings = TINY | CHAOS | {"workers": 2, "limit": 100}
     sound(replay(disk=tmp_path, kill_workers=2, **settings))
@@ -198,7 +198,7 @@ runpy.run_module("kvstate", run_name="__main__", alter_sys=True)
 when so many were, before the ledger hears of the last."""
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_is_missing_after_a_kill_was_removed_for_its_bad_bytes(tmp_path: Path) -> None:
     """Bytes are flipped on purpose here. A load that finds an object bad removes it, and may be killed before the
     ledger has heard of it: that is the one way in which something that was acknowledged is not there any more.
