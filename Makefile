@@ -54,10 +54,7 @@ test-vllm: $(VLLM)/.ready  ## opt-in: tests/vllm on a real vLLM for CPUs; its en
 	$(VLLM)/bin/python -m pytest tests/vllm
 
 proof: $(READY)  ## the provers: theorems for any number of records, small scopes exhausted, contracts confirmed
-	$(BIN)/kvstate prove
-	$(BIN)/python -m pytest -q tests/explore/test_scopes.py
-	$(BIN)/python -m pytest -n $(JOBS) -q tests/proof
-	$(BIN)/python -m pytest -q -m proof tests/mutation
+	$(BIN)/python -m pytest -n $(JOBS) --maxschedchunk 1 -q -m "not long" tests/proof tests/explore/test_scopes.py
 	$(BIN)/kvstate mutate --count 60 --seed $(or $(SEED),1) --jobs $(JOBS) --quiet
 
 lint: $(READY)  ## ruff: rules and format

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 
 from kvstate.explore.scopes import QUICK
-from tests.explore.pins import PINS
-from tests.explore.test_scopes import NEVER
+from tests.explore.pins import NEVER, PINS
 from tests.tidy.files import ROOT
 
 PAGE = (ROOT / "docs" / "proofs.md").read_text(encoding="utf-8")

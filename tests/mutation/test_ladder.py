@@ -18,8 +18,7 @@ from kvstate.mutation.ladder import Ladder
 from kvstate.mutation.lockstep import SAME, Asked, differing
 from kvstate.mutation.mutants import Mutant
 from kvstate.spec.model import Machine
-from tests.explore.pins import PINS
-from tests.explore.test_scopes import NEVER
+from tests.explore.pins import NEVER, PINS
 from tests.mutation.parts import MUTANTS, SCOPE, SPEC, around, reached, small
 
 
@@ -91,7 +90,7 @@ def test_a_theorem_kills_and_only_those_are_asked_that_look_there() -> None:
     assert static.theorems_about(MUTANTS["D02 deleted"], {"one_end": frozenset({"load"})}) == ["one_end"]
 
 
-@pytest.mark.proof
+@pytest.mark.long
 def test_which_machines_a_theorem_reads() -> None:
     read = static.machines_read(replace(SPEC))
     assert {"part", "block"} <= read["counters"]

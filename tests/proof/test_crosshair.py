@@ -23,6 +23,8 @@ BIG = ("block_table", "offload_table", "transfer_table")
 """The contracts that take most of the time: they have a test of their own, each."""
 PAIRS = ("transfer", "offload", "foreign", "block", "part", "load", "key", "service")
 """The machines, those first whose table and reference take `diffbehavior` longest; see `contracts/pairs.py`."""
+WIDE = ("block", "transfer", "offload", "foreign", "part")
+"""Those that are compared for `make test-long`; their contracts say the same of them, for `make proof`."""
 PAIR_OF = "tests.proof.contracts.pairs"
 PER_CONTRACT = "90"
 """Seconds after which CrossHair gives a contract up; then it is not confirmed, and that is a failure."""
@@ -82,8 +84,9 @@ def test_every_machine_is_compared() -> None:
     assert sorted(PAIRS) == sorted(TABLES)
 
 
-@pytest.mark.proof
-@pytest.mark.parametrize("machine", PAIRS)
+@pytest.mark.parametrize(
+    "machine", [pytest.param(each, marks=pytest.mark.long if each in WIDE else pytest.mark.proof) for each in PAIRS]
+)
 def test_the_table_and_the_data_do_not_differ(machine: str) -> None:
     done = differs(f"{PAIR_OF}.{machine}_by_table", f"{PAIR_OF}.{machine}_by_data")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -18,9 +18,12 @@ from tests.promela.pins import STATES
 from tests.promela.spin import needs_spin, search
 from tests.proof.mutants import Mutant, coupled, effects, to, without_act, without_coupling, without_row, without_set
 
-pytestmark = [pytest.mark.proof, needs_spin]
+pytestmark = needs_spin
 
 SPEC = load_spec(check=False)
+WIDE = ("batch", "batches", "shared", "queue", "retries", "holes")
+"""Scopes that take most of the time: for `make test-long`."""
+EACH = [pytest.param(name, marks=pytest.mark.long if name in WIDE else pytest.mark.proof) for name in STATES]
 BROKEN: dict[str, tuple[str, str, Mutant]] = {
     "A12 tells twice": ("L1_one_verdict", "retries", effects("A12", "tell", "tell")),
     "X33 is over twice": ("L1_one_settlement", "retries", effects("X33", "condemn", "cool_lost", "over", "over")),
@@ -48,7 +51,7 @@ ENDLESS: dict[str, tuple[str, Mutant]] = {
 """Faults with which something waits for ever, the scope in which it does, and what is done to the data."""
 
 
-@pytest.mark.parametrize("name", STATES)
+@pytest.mark.parametrize("name", EACH)
 def test_spin_stores_as_many_states_as_the_ledger_reaches(name: str, tmp_path: Path) -> None:
     viewer = begin(SCOPES[name])
     found = search(print_model(viewer), tmp_path)
@@ -56,7 +59,7 @@ def test_spin_stores_as_many_states_as_the_ledger_reaches(name: str, tmp_path: P
     assert found.states == len(reached(viewer)) == STATES[name]
 
 
-@pytest.mark.parametrize("name", STATES)
+@pytest.mark.parametrize("name", EACH)
 def test_every_job_and_load_ends_under_weak_fairness(name: str, tmp_path: Path) -> None:
     found = search(print_model(begin(SCOPES[name])), tmp_path, liveness=True)
     assert (found.errors, found.broken) == (0, "")
@@ -66,6 +69,7 @@ def test_every_law_of_the_model_has_its_fault() -> None:
     assert {law for law, _, _ in BROKEN.values()} == set(LAWS)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fault", BROKEN)
 def test_a_fault_breaks_its_law(fault: str, tmp_path: Path) -> None:
     law, scope, mutant = BROKEN[fault]
@@ -73,6 +77,7 @@ def test_a_fault_breaks_its_law(fault: str, tmp_path: Path) -> None:
     assert found.broken == law
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("fault", ENDLESS)
 def test_a_fault_makes_something_wait_for_ever(fault: str, tmp_path: Path) -> None:
     scope, mutant = ENDLESS[fault]

@@ -38,8 +38,12 @@ def test_every_theorem_has_its_mutants() -> None:
     assert all(MUTANTS.values())
 
 
-FAULTS = [pytest.param(name, fault, marks=pytest.mark.proof) for name, faults in MUTANTS.items() for fault in faults]
-"""Some seconds of a prover each."""
+FAULTS = [
+    pytest.param(name, fault, marks=pytest.mark.proof if place == 0 else pytest.mark.long)
+    for name, faults in MUTANTS.items()
+    for place, fault in enumerate(faults)
+]
+"""Some seconds of a prover each; the first of each theorem is for `make proof`, the others for `make test-long`."""
 
 
 @pytest.mark.parametrize(("name", "fault"), FAULTS)
