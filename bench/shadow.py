@@ -282,9 +282,10 @@ def main(steps: int = 400) -> int:
     for kind, count in ((decode, steps), (churn, steps // 4), (burst, steps // 10)):
         cost = measure(kind, count, engines)
         alone = replayed(OffloadingConnector, True) - replayed(OffloadingConnector, False)
-        within &= alone <= LIMIT
-        said = "kept" if alone <= LIMIT else "NOT KEPT"
-        print(f"  {kind.__name__}: the observer in the hooks {alone:.1f} by itself, limit {LIMIT:g} {said}")
+        told = alone if alone > 0 else cost.observer[0]  # a difference below nothing is noise, and proves nothing
+        within &= told <= LIMIT
+        said = "kept" if told <= LIMIT else "NOT KEPT"
+        print(f"  {kind.__name__}: observer in the hooks {told:.1f} (by itself {alone:.1f}), limit {LIMIT:g} {said}")
         for what, (low, mid) in zip(("the stock hooks", "in its place", "in its threads"), cost, strict=True):
             print(f"    {what:15} lowest {low:10.1f}, {low / cost.stock[0]:.4f} of the stock hooks; median {mid:.1f}")
     for watch in engines[1].watches:

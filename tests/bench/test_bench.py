@@ -22,12 +22,14 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
     return read
 
 
+@pytest.mark.long
 def test_the_result_says_what_ran_and_on_what(result: dict[str, object]) -> None:
     keys = {"format", "kvstate", "spec", "python", "machine", "cpus", "gc", "size", "seconds", "lines"}
     assert result.keys() == keys
     assert gc.isenabled()
 
 
+@pytest.mark.long
 def test_every_line_has_its_figure_its_target_and_whether_it_is_met(result: dict[str, object]) -> None:
     lines = result["lines"]
     assert isinstance(lines, list)

@@ -141,6 +141,7 @@ def test_a_verdict_that_promises_what_a_shorter_length_lacks(monkeypatch: pytest
     )  # fmt: skip
 
 
+@pytest.mark.long
 def test_a_lookup_that_looks_at_a_window_s_last_block_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of one token and a window of two: the load brings the last of them, and the length needs both."""
 

@@ -15,8 +15,6 @@ from tests.explore.test_breaks import rules, twice
 
 SMALL = ("twice", "backoff", "late-retry", "foreign-ranks")
 """Those that are searched while one works; the others take some seconds each, with `make proof`."""
-MARKS = dict.fromkeys(("recover", "tiers"), pytest.mark.long)
-"""The largest, half a minute each: with `make test-long`."""
 
 
 def test_every_quick_scope_is_pinned() -> None:
@@ -25,7 +23,7 @@ def test_every_quick_scope_is_pinned() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [name if name in SMALL else pytest.param(name, marks=MARKS.get(name, pytest.mark.proof)) for name in PINS]
+    "name", [name if name in SMALL else pytest.param(name, marks=pytest.mark.proof) for name in PINS]
 )
 def test_no_law_is_broken_in_any_state(name: str) -> None:
     found = searched(name)

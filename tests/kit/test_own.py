@@ -57,7 +57,7 @@ SEEN_AS: dict[Law, str] = {
     "end-at-first-failure": "check",
 }
 """By break: the law of the kit's that says so; `check` is the ledger's own."""
-RARE = ("match-by-block", "timeout-frees", "no-condemned-keys")
+RARE = ("match-by-block", "timeout-frees", "no-condemned-keys", "no-draining", "end-at-first-failure")
 """Breaks that take tens of thousands of steps to be seen."""
 
 

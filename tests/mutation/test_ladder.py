@@ -229,6 +229,7 @@ def test_what_nothing_kills_is_left_for_lockstep(monkeypatch: pytest.MonkeyPatch
     assert Ladder(SPEC, small(), around()).judge(same) is None
 
 
+@pytest.mark.long
 def test_what_lockstep_says_decides() -> None:
     same = replace(MUTANTS["O01 deleted"], spec=SPEC)
     judge = Ladder(SPEC, small(reach={SCOPE: reached()}), around())

@@ -67,13 +67,13 @@ def test_the_ledger_reaches_so_many_states(scope: Scope, count: int) -> None:
 
 
 @needs_spin
-@pytest.mark.parametrize("scope", [JOB, pytest.param(LIVES, marks=pytest.mark.slow)], ids=lambda scope: scope.name)
+@pytest.mark.parametrize("scope", [JOB, pytest.param(LIVES, marks=pytest.mark.long)], ids=lambda scope: scope.name)
 def test_both_sides_reach_the_same_states(scope: Scope, tmp_path: Path) -> None:
     assert both_sides(scope, tmp_path) > 100
 
 
 @needs_spin
-@pytest.mark.parametrize("scope", [JOB, pytest.param(LIVES, marks=pytest.mark.slow)], ids=lambda scope: scope.name)
+@pytest.mark.parametrize("scope", [JOB, pytest.param(LIVES, marks=pytest.mark.long)], ids=lambda scope: scope.name)
 def test_everything_ends_if_the_clock_goes_on(scope: Scope, tmp_path: Path) -> None:
     """And only then: without fairness Spin has to find the worker that repeats itself for ever."""
     model = print_model(begin(scope))

@@ -95,6 +95,7 @@ def test_a_device_that_is_full_of_steps_is_still_an_lru_cache() -> None:
     assert found.hits["device"] == hits_of_lru(generate(300, 0), 60)
 
 
+@pytest.mark.long
 def test_letting_go_first_of_what_was_never_asked_for_again_is_the_default_and_the_better() -> None:
     settings = {"limit": 1500, "block_bytes": 64, "host_blocks": 0, "hold": 0.0, "deterministic": True}
     hits = {}

@@ -146,7 +146,7 @@ def test_wrong_bytes_of_one_rank_are_counted_when_it_has_looked() -> None:
     assert [process.process.exitcode for process in shards._processes] == [0, 0]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_run_with_workers_and_kills_is_sound() -> None:
     result = sound(replay(limit=500, workers=2, kill_workers=2, seed=5, **(SMALL | CHAOS)))
     assert result.workers_killed == 2

@@ -56,6 +56,7 @@ class Watched(GroupsWorld):
         return found
 
 
+@pytest.mark.long
 def test_walks_come_to_where_groups_make_a_difference() -> None:
     seen: Counter[str] = Counter()
     for scope in GROUPS_SCOPES.values():

@@ -150,7 +150,7 @@ def one_life(ledger: Ledger, number: int, *, timeout: bool) -> None:
 
 
 @pytest.mark.parametrize("scope", SCOPES)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2))])
 def test_a_young_and_an_old_ledger_behave_alike(scope: str, seed: int) -> None:
     """Other ids, tokens, generations, slots, epochs, steps and times; the same canonical form, and the same future.
 

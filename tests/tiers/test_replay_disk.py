@@ -149,7 +149,7 @@ def command(path: Path, *more: str) -> list[str]:
     ]  # fmt: skip
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_killed_at_any_instant_it_leaves_whole_blocks_and_all_that_it_had_acknowledged(tmp_path: Path) -> None:
     """The pipe is the parent: what came through it was acknowledged before the kill."""
     dice, before = random.Random(7), 0
