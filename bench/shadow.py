@@ -173,27 +173,11 @@ class Engine:
 
     def step(self) -> tuple[float, float]:
         """A step; returns as `Timed.take`."""
-        from vllm.v1.outputs import KVConnectorOutput, ModelRunnerOutput
+        from kvstate.integrations.vllm.stock_engine import collected, updated
 
         output = self.scheduler.schedule()
-        half = self.connector
-        half.handle_preemptions(output.kv_connector_metadata)
-        half.bind_connector_metadata(output.kv_connector_metadata)
-        half.start_load_kv(None)
-        half.wait_for_save()
-        results = half.get_transfer_results(output.finished_req_ids)
-        told = KVConnectorOutput(
-            finished_sending=results.finished_sending,
-            finished_recving=results.finished_recving,
-            failed_recving=results.failed_recving,
-            invalid_block_ids=half.get_block_ids_with_load_errors(),
-            kv_connector_worker_meta=half.build_connector_worker_meta(),
-        )
-        half.clear_connector_metadata()
-        names = list(output.num_scheduled_tokens)
-        places = {name: place for place, name in enumerate(names)}
-        ran = ModelRunnerOutput(names, places, sampled_token_ids=[[3] for _ in names], kv_connector_output=told)
-        self.scheduler.update_from_output(output, ran)
+        self.connector.handle_preemptions(output.kv_connector_metadata)
+        updated(self.scheduler, output, collected(self.connector, output), 3)
         return take()
 
 

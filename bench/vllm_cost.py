@@ -39,6 +39,19 @@ HOST, TOKENS, WANTED = 1024, 32, 1.5
 """Blocks of the host pool, tokens of a block, and how many times the manager's cost is to be met."""
 
 
+def answered(message: Any) -> Any:
+    """What a worker tells that has done at once what it was given with this step's message."""
+    from kvstate.integrations.vllm.messages import StepReport
+
+    over = [
+        Report(item.token, Outcome.DONE)
+        for down in message.messages.values()
+        for item in decode_down(down).items
+        if isinstance(item, Work)
+    ]
+    return StepReport({0: [encode_up(0, 1, over)]} if over else {}, {0: message.step})
+
+
 class Half:
     """kvstate's half in the scheduler process, over a `BlockPool` of vLLM's, with a worker that answers at once."""
 
@@ -81,17 +94,8 @@ class Half:
 
     def step(self, computed: dict[str, int] | None = None) -> set[str]:
         """A step in which these requests compute so many tokens; whose loads have arrived."""
-        from kvstate.integrations.vllm.messages import StepReport
-
         output = SimpleNamespace(preempted_req_ids=None, num_scheduled_tokens=computed or {})
-        message = self.timed("built", self.half.built, output)
-        over = [
-            Report(item.token, Outcome.DONE)
-            for down in message.messages.values()
-            for item in decode_down(down).items
-            if isinstance(item, Work)
-        ]
-        report = StepReport({0: [encode_up(0, 1, over)]} if over else {}, {0: message.step})
+        report = answered(self.timed("built", self.half.built, output))
         told = SimpleNamespace(finished_recving=None)
         self.timed("heard", self.half.heard, report, told)
         return told.finished_recving or set()

@@ -21,6 +21,8 @@ from collections.abc import Callable, Sequence
 from time import thread_time_ns
 from typing import Any, Final
 
+from bench.vllm_cost import answered
+
 SIZES: Final = (8, 64, 256)
 """Blocks of a request."""
 TOKENS, SLOTS = 32, 1024
@@ -98,14 +100,10 @@ class Engine:
 
     def step(self) -> None:
         """A whole step of vLLM's."""
-        from vllm.v1.outputs import KVConnectorOutput, ModelRunnerOutput
+        from kvstate.integrations.vllm.stock_engine import updated
 
         output = self.scheduler.schedule()
-        told = KVConnectorOutput(**self.worker.ran(output))
-        names = list(output.num_scheduled_tokens)
-        places = {name: place for place, name in enumerate(names)}
-        ran = ModelRunnerOutput(names, places, sampled_token_ids=[[3] for _ in names], kv_connector_output=told)
-        self.scheduler.update_from_output(output, ran)
+        updated(self.scheduler, output, self.worker.ran(output), 3)
 
     def serve(self, first: int) -> int:
         """A request from its arrival to rest; returns how many tokens were found below. `first` makes its prompt."""
@@ -149,43 +147,22 @@ class StockWorker:
         self.half = KVConnectorFactory.create_connector(config, KVConnectorRole.WORKER, caches)
         self.half.connector_worker.worker = AtOnce()
 
-    def ran(self, output: Any) -> dict[str, Any]:
+    def ran(self, output: Any) -> Any:
         """What it says of this step."""
-        half = self.half
-        half.handle_preemptions(output.kv_connector_metadata)
-        half.bind_connector_metadata(output.kv_connector_metadata)
-        half.start_load_kv(None)
-        half.wait_for_save()
-        results = half.get_transfer_results(output.finished_req_ids)
-        told = {
-            "finished_sending": results.finished_sending,
-            "finished_recving": results.finished_recving,
-            "failed_recving": results.failed_recving,
-            "invalid_block_ids": half.get_block_ids_with_load_errors(),
-            "kv_connector_worker_meta": half.build_connector_worker_meta(),
-        }
-        half.clear_connector_metadata()
-        return told
+        from kvstate.integrations.vllm.stock_engine import collected
+
+        self.half.handle_preemptions(output.kv_connector_metadata)
+        return collected(self.half, output)
 
 
 class OurWorker:
     """Answers for kvstate's: what it was given is done."""
 
-    def ran(self, output: Any) -> dict[str, Any]:
+    def ran(self, output: Any) -> Any:
         """What it says of this step."""
-        from kvstate.integrations.vllm.messages import StepReport
-        from kvstate.machines.messages import Outcome, Report, Work
-        from kvstate.wire import decode_down, encode_up
+        from vllm.v1.outputs import KVConnectorOutput
 
-        message = output.kv_connector_metadata
-        over = [
-            Report(item.token, Outcome.DONE)
-            for down in message.messages.values()
-            for item in decode_down(down).items
-            if isinstance(item, Work)
-        ]
-        report = StepReport({0: [encode_up(0, 1, over)]} if over else {}, {0: message.step})
-        return {"kv_connector_worker_meta": report}
+        return KVConnectorOutput(kv_connector_worker_meta=answered(output.kv_connector_metadata))
 
 
 def compared(blocks: int, turns: int) -> dict[str, Any]:

@@ -58,7 +58,7 @@ SEEN_AS: dict[Law, str] = {
 }
 """By break: the law of the kit's that says so; `check` is the ledger's own."""
 RARE = ("match-by-block", "timeout-frees", "no-condemned-keys", "no-draining", "end-at-first-failure")
-"""Breaks that take tens of thousands of steps to be seen."""
+"""Breaks that take many seconds to be found and made short."""
 
 
 class Lawless(KVStateEngine):

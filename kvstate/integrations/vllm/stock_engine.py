@@ -116,6 +116,31 @@ def configured(device: int, host: int, ahead: bool) -> tuple[Any, Any, Any]:
     return config, caches, StructuredOutputManager(config)
 
 
+def collected(connector: Any, output: Any) -> Any:
+    """What a worker's half of vLLM's connector does in a step and tells of it, from the kernels on."""
+    connector.bind_connector_metadata(output.kv_connector_metadata)
+    connector.start_load_kv(None)
+    connector.wait_for_save()
+    results = connector.get_transfer_results(output.finished_req_ids)
+    told = KVConnectorOutput(
+        finished_sending=results.finished_sending,
+        finished_recving=results.finished_recving,
+        failed_recving=results.failed_recving,
+        invalid_block_ids=connector.get_block_ids_with_load_errors(),
+        kv_connector_worker_meta=connector.build_connector_worker_meta(),
+    )
+    connector.clear_connector_metadata()
+    return told
+
+
+def updated(scheduler: Any, output: Any, told: Any, token: int) -> None:
+    """The end of a step: every request in it has sampled this token, and `told` is what the connector's half told."""
+    names = list(output.num_scheduled_tokens)
+    places = {name: place for place, name in enumerate(names)}
+    ran = ModelRunnerOutput(names, places, sampled_token_ids=[[token] for _ in names], kv_connector_output=told)
+    scheduler.update_from_output(output, ran)
+
+
 @dataclass
 class StockEngine:
     """An engine core of vLLM with `scope.device` blocks and `scope.host` slots, for one rank. Sizes are the kit's."""
@@ -197,27 +222,11 @@ class StockEngine:
 
     def collect(self, output: Any) -> Any:
         """The worker's side of the rest of a step."""
-        self.connector.bind_connector_metadata(output.kv_connector_metadata)
-        self.connector.start_load_kv(None)
-        self.connector.wait_for_save()
-        results = self.connector.get_transfer_results(output.finished_req_ids)
-        told = KVConnectorOutput(
-            finished_sending=results.finished_sending,
-            finished_recving=results.finished_recving,
-            failed_recving=results.failed_recving,
-            invalid_block_ids=self.connector.get_block_ids_with_load_errors(),
-            kv_connector_worker_meta=self.connector.build_connector_worker_meta(),
-        )
-        self.connector.clear_connector_metadata()
-        return told
+        return collected(self.connector, output)
 
     def update(self, output: Any, told: Any, token: int) -> None:
         """The scheduler's side of it: tokens, and what the connector was told."""
-        names = list(output.num_scheduled_tokens)
-        places = {name: place for place, name in enumerate(names)}
-        sampled = [[token] for _ in names]
-        ran = ModelRunnerOutput(names, places, sampled_token_ids=sampled, kv_connector_output=told)
-        self.scheduler.update_from_output(output, ran)
+        updated(self.scheduler, output, told, token)
 
     def step(self, *chosen: Any, token: int = OTHER) -> None:
         """A whole step."""
