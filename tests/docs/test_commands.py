@@ -24,6 +24,7 @@ import pytest
 
 from kvstate.cli import app
 from kvstate.spec.diagram_render import renderer
+from tests.docs import prefork
 from tests.tidy.files import ROOT
 
 PAGE = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
@@ -72,12 +73,13 @@ def agrees(shown: Iterable[str], out: str) -> bool:
     return re.fullmatch("".join(lines), said) is not None
 
 
-def play(told: list[Example], folder: Path) -> list[tuple[int, str]]:
+def play(told: list[Example], folder: Path, ready: Path) -> list[tuple[int, str]]:
     """Run the commands one after the other in one shell; of each the status and all that it printed."""
-    script = ['kvstate() { "$PYTHON" -m kvstate "$@"; }', "status=0"]
+    script = ['kvstate() { "$PYTHON" -I -S "$PREFORK" "$READY" "$@"; }', "status=0"]
     for example in told:
         script += [f"(exit $status); {{ {example.command}\n}} 2>&1", f'status=$?; echo "{MARK} $status"']
     environment = os.environ | {"COLUMNS": WIDTH, "PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
+    environment |= {"PREFORK": prefork.__file__, "READY": str(ready)}
     environment.pop("PYTEST_CURRENT_TEST", None)
     done = subprocess.run(
         ["bash", "-c", "\n".join(script)], cwd=folder, env=environment, capture_output=True, text=True, check=False
@@ -91,7 +93,7 @@ SECTIONS = sections()
 
 
 @pytest.mark.parametrize("name", SECTIONS)
-def test_the_examples_are_what_happens(name: str, tmp_path: Path) -> None:
+def test_the_examples_are_what_happens(name: str, tmp_path: Path, ready: Path) -> None:
     told = examples(SECTIONS[name])
     commands = " ".join(example.command for example in told)
     if "kvstate replay" in commands or "kvstate doctor" in commands:
@@ -103,7 +105,7 @@ def test_the_examples_are_what_happens(name: str, tmp_path: Path) -> None:
     for file, text in files().items():
         (tmp_path / file).write_text(text, encoding="utf-8")
     following = [example.command for example in told[1:]] + [""]
-    for example, after, (status, out) in zip(told, following, play(told, tmp_path), strict=True):
+    for example, after, (status, out) in zip(told, following, play(told, tmp_path, ready), strict=True):
         if after != "echo $?":
             assert status == 0, f"$ {example.command}\n{out}"
         assert agrees(example.shown, out), f"$ {example.command} prints\n{out}"

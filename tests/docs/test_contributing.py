@@ -27,7 +27,7 @@ def section(title: str) -> str:
     return TEXT.partition(f"\n### An example: {title}\n")[2].partition("\n## ")[0].partition("\n### ")[0]
 
 
-def played(title: str, folder: Path) -> None:
+def played(title: str, folder: Path, ready: Path) -> None:
     """Run the commands of a section in a folder with a copy of `spec/`, and its rows in place."""
     for name in ("before", "spec"):
         shutil.copytree(spec_dir(), folder / name)
@@ -36,7 +36,7 @@ def played(title: str, folder: Path) -> None:
         path.write_text(path.read_text(encoding="utf-8") + row, encoding="utf-8")
     told = examples(section(title))
     assert len(told) > 1
-    for example, (_, out) in zip(told, play(told, folder), strict=True):
+    for example, (_, out) in zip(told, play(told, folder, ready), strict=True):
         # The values of a counterexample are z3's to choose; `<values>` is one word.
         assert agrees(example.shown, re.sub(r"(?m) \(\w+ = .*\)$", " values", out)), (
             f"$ {example.command} prints\n{out}"
@@ -48,8 +48,8 @@ def prover() -> None:
     pytest.importorskip("z3", reason="guards are checked by z3, which is not installed")
 
 
-def test_a_row_more(tmp_path: Path) -> None:
-    played("a row more", tmp_path)
+def test_a_row_more(tmp_path: Path, ready: Path) -> None:
+    played("a row more", tmp_path, ready)
     spec = load_spec(tmp_path / "spec")
     service = spec.machine("service")
     assert "S07" in render(spec)["service.py"]
@@ -68,5 +68,5 @@ def test_what_the_row_is_there_for_is_so_today() -> None:
     assert "S07" not in ledger.fired()
 
 
-def test_reviewing_a_change(tmp_path: Path) -> None:
-    played("reviewing a change", tmp_path)
+def test_reviewing_a_change(tmp_path: Path, ready: Path) -> None:
+    played("reviewing a change", tmp_path, ready)

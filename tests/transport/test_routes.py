@@ -97,6 +97,16 @@ def test_a_layout_says_which_piece_lies_where() -> None:
     assert theirs.plan_of(2) == ours.plans[0]
     assert theirs.plan_of(10) == ours.plans[1]
     assert [theirs.plan_of(block) for block in (-1, 3, 9, 12)] == [None] * 4
+    assert [theirs.missing(blocks) for blocks in ((), (0, 2), (10, 11), (2, 10, 0))] == [None] * 4
+    assert [theirs.missing(blocks) for blocks in ((3, 0), (0, 3, 9), (0, -1), (11, 12), (0, 11, 12))] == [
+        3,
+        3,
+        -1,
+        12,
+        12,
+    ]
+    held = [theirs.plans[1].holds(blocks) for blocks in ((), (10, 11), (9, 10), (11, 12))]
+    assert held == [True, True, False, False]
     cut = ours.plans[0].cut(((0, 16), (16, 48)))
     assert cut is not None
     assert [(row.address - ours.plans[0].rows[0].address, row.length, row.stride) for row in cut] == [

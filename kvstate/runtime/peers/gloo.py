@@ -175,9 +175,9 @@ class GlooConnection(Line):
 
     def check(self, transfer: Transfer) -> Failure | None:
         """As `Line.check`."""
-        for block in transfer.remote:
-            if self._theirs.plan_of(block) is None:
-                return missing(f"{self.peer} has no block {block}")
+        unknown = self._theirs.missing(transfer.remote)
+        if unknown is not None:
+            return missing(f"{self.peer} has no block {unknown}")
         try:
             for block in transfer.local:
                 self._memory.pool_of(block)

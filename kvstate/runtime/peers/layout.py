@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from bisect import bisect_right
+from collections.abc import Sequence
 from itertools import product
 from math import prod
 from typing import Any, Final, NamedTuple
@@ -41,6 +41,10 @@ class Plan(NamedTuple):
     rows: tuple[Row, ...]
     """The pieces of a block, in the order of its bytes."""
 
+    def holds(self, blocks: Sequence[int]) -> bool:
+        """Do all of these lie in this pool?"""
+        return not blocks or (self.base <= min(blocks) and max(blocks) < self.base + self.blocks)
+
     def cut(self, form: tuple[tuple[int, int], ...]) -> tuple[Row, ...] | None:
         """Its rows in pieces of this form (start and length of each); None where they are cut in another way."""
         own = tuple((row.start, row.length) for row in self.rows)
@@ -66,8 +70,17 @@ class Layout(NamedTuple):
 
     def plan_of(self, block: int) -> Plan | None:
         """The pool that a block number lies in, or None."""
-        at = bisect_right([plan.base for plan in self.plans], block) - 1
-        return self.plans[at] if at >= 0 and block < self.plans[at].base + self.plans[at].blocks else None
+        for plan in self.plans:  # a few
+            if plan.base <= block < plan.base + plan.blocks:
+                return plan
+        return None
+
+    def missing(self, blocks: Sequence[int]) -> int | None:
+        """The first of these that lies in no pool."""
+        first = self.plan_of(blocks[0]) if blocks else None
+        if first is not None and first.holds(blocks):
+            return None
+        return next((block for block in blocks if self.plan_of(block) is None), None)
 
     def encode(self) -> bytes:
         """As bytes, for `Transport.describe`."""

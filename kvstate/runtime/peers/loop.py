@@ -149,7 +149,7 @@ class LoopConnection:
     def pull(self, remote: Sequence[int], local: Sequence[int], told: Told | None = None) -> Transfer:
         """As `Connection.pull`."""
         transfer = Transfer(remote, local, told)
-        bad = next((block for block in remote if self._theirs.plan_of(block) is None), None)
+        bad = self._theirs.missing(remote)
         if self.broken is not None or bad is not None:
             transfer.end(self.broken or missing(f"{self.peer} has no block {bad}"))
             return transfer

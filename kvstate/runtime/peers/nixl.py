@@ -59,7 +59,7 @@ class NixlTransport:
         self._memory = memory
         self._life = f"{name}-{secrets.token_hex(8)}"
         bare = layout_of(self.name, memory, {})
-        self._server = Agent(self._life, bare)
+        self._server = Agent(self._life, bare, serves=True)
         described = base64.b64encode(self._server.agent.get_agent_metadata()).decode()
         self._layout = bare._replace(more={"agent": described})
         self._lines: list[NixlConnection] = []
@@ -127,19 +127,16 @@ class NixlConnection(Line):
         """As `Line.check`."""
         if len(transfer.remote) != len(transfer.local):
             return missing(f"{len(transfer.remote)} blocks can't be pulled into {len(transfer.local)}")
-        for theirs, ours in zip(transfer.remote, transfer.local, strict=True):
-            from_, to = self._theirs.plan_of(theirs), self._ours.plan_of(ours)
-            if from_ is None:
-                return missing(f"{self.peer} has no block {theirs}")
-            if to is None:
-                return missing(f"there is no block {ours} here")
-        return None
+        from_, to = self._theirs.missing(transfer.remote), self._ours.missing(transfer.local)
+        if from_ is not None:
+            return missing(f"{self.peer} has no block {from_}")
+        return None if to is None else missing(f"there is no block {to} here")
 
     def poke(self) -> None:
         """As `Line.poke`: it looks by itself."""
 
     def _open(self) -> None:
-        self._agent = Agent(self._name, self._ours)
+        self._agent = Agent(self._name, self._ours, serves=False)
         name = self._agent.agent.add_remote_agent(self._served)
         self._remote = name.decode() if isinstance(name, bytes) else name
         self._agent.agent.make_connection(self._remote)
@@ -157,9 +154,10 @@ class NixlConnection(Line):
         most = max(1, CHUNK_BYTES // self._ours.block_bytes)
         while start < lines:
             from_, to = self._plans(transfer, start)
-            stop = start + 1
-            while stop < min(lines, start + most) and self._plans(transfer, stop) == (from_, to):
-                stop += 1
+            stop = min(lines, start + most)
+            if not (from_.holds(transfer.remote[start:stop]) and to.holds(transfer.local[start:stop])):
+                others = (at for at in range(start + 1, stop) if self._plans(transfer, at) != (from_, to))
+                stop = next(others)
             ours, theirs = transfer.local[start:stop], transfer.remote[start:stop]
             rows = len(_form(from_, to))
             yield _Chunk(transfer, (from_, to), _at(to, ours, rows), _at(from_, theirs, rows), stop == lines)

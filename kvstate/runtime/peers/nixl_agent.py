@@ -18,10 +18,14 @@ class NixlMissingError(ImportError):
 class Agent:
     """An agent of NIXL with all memory of a layout registered, and its end. Errors: `NixlMissingError`."""
 
-    def __init__(self, name: str, layout: Layout) -> None:
-        """Starts it, with a thread of its own, so that peers can read while nobody here does anything."""
+    def __init__(self, name: str, layout: Layout, *, serves: bool) -> None:
+        """Starts it. One that serves has a thread of its own, so that peers can read while nobody here does anything.
+
+        That thread takes a core, all the time: NIXL has it ask without a pause. One that only reads moves its bytes
+        when it is asked how far they are, and does without.
+        """
         api = _api()
-        self.agent: Any = api.nixl_agent(name, api.nixl_agent_config(enable_prog_thread=True, backends=["UCX"]))
+        self.agent: Any = api.nixl_agent(name, api.nixl_agent_config(enable_prog_thread=serves, backends=["UCX"]))
         """As NIXL has it."""
         self._gone = weakref.ref(self.agent.agent)
         self._registered: list[Any] = []
