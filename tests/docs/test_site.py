@@ -129,7 +129,7 @@ def said_of_lists(site: Path, found: dict[Path, Page]) -> list[str]:
     return wrong
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_site_is_built_and_whole(tmp_path: Path) -> None:
     """In one test, since each that wanted the site would build it anew."""
     pytest.importorskip("sphinx", reason="the site is built by Sphinx: pip install 'kvstate[docs]'")

@@ -243,6 +243,7 @@ def shown() -> Iterator[tuple[list[str], str]]:
         yield words.split(), out
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("words", "out"), list(shown()), ids=lambda value: " ".join(value)[:20])
 def test_the_page_shows_what_is_printed(words: list[str], out: str) -> None:
     """All but the figures, which another version of torch may move: there a number stands for any."""

@@ -16,6 +16,7 @@ from kvstate.explore.tell import tell
 from kvstate.machines.durables import Durables
 from kvstate.machines.messages import Adopt, Sweep, Undo, Work
 from kvstate.testing.scenario import parse, play
+from tests.long import long_but
 
 MOST = 800
 """States; each fault is found sooner."""
@@ -88,7 +89,7 @@ FAULTS: dict[str, tuple[str, Plant, str]] = {
 """By what is wrong: the scope, how it is planted, and the law that is seen broken."""
 
 
-@pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.parametrize("name", long_but(list(FAULTS)[::3], FAULTS))
 def test_a_fault_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     scope, plant, law = FAULTS[name]
     plant(monkeypatch)

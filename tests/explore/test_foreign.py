@@ -12,6 +12,7 @@ from kvstate.explore.stage import Rules
 from kvstate.explore.tell import Told, tell
 from kvstate.machines.ledger import ACTS, COUPLINGS
 from kvstate.testing.scenario import parse, play
+from tests.long import long_but
 from tests.scenarios.spec_mutants import changed
 
 MOST = 3000
@@ -55,7 +56,7 @@ FAULTS: dict[str, tuple[str, Rules, str, str]] = {
 """By what is wrong: the scope, the rules with it, and the law that is seen broken with a part of its sentence."""
 
 
-@pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.parametrize("name", long_but(list(FAULTS)[::3], FAULTS))
 def test_a_fault_is_found(name: str) -> None:
     scope, rules, law, part = FAULTS[name]
     found = explore(SCOPES[scope], rules, max_states=MOST)
@@ -71,7 +72,7 @@ def told_of(name: str) -> Told:
     return tell(SCOPES[scope], rules, found.broken)
 
 
-@pytest.mark.parametrize("name", ["nothing is pulled", "no stain is noted"])
+@pytest.mark.parametrize("name", long_but(["nothing is pulled"], ["nothing is pulled", "no stain is noted"]))
 def test_the_scenario_runner_sees_it_too(name: str) -> None:
     told = told_of(name)
     assert "engine gives r1 b0" in told.text

@@ -13,7 +13,7 @@ from kvstate.machines.tables import TABLES
 from tests.explore.pins import FIRES, NEVER, PINS, searched
 from tests.explore.test_breaks import rules, twice
 
-SMALL = ("twice", "backoff", "late-retry", "foreign-ranks")
+SMALL = ("late-retry", "foreign-ranks")
 """Those that are searched while one works; the others take some seconds each, with `make proof`."""
 
 

@@ -14,10 +14,11 @@ from kvstate.testing import LAWS, Adapter, Scope, replay, search, story
 from kvstate.testing.kit.hypo import by_hypothesis
 from kvstate.testing.kit.story import as_test, read_record, record, write
 from tests.kit.engines import FAULTY, NAIVE, Discarding, Forgetful, Poolless, Stepping, Waiting, naive
+from tests.long import long_but
 from tests.tidy.files import ROOT
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", long_but([0], range(2)))
 @pytest.mark.parametrize("name", NAIVE)
 def test_a_naive_engine_is_broken_in_eight_steps(name: str, seed: int) -> None:
     done = search(naive(name), seed=seed, seconds=10)
@@ -62,6 +63,7 @@ def test_what_an_adapter_declares_is_kept_to(engine: type[Adapter]) -> None:
     assert bool(done.stats.counts["store"]) == engine.loads
 
 
+@pytest.mark.long
 def test_a_step_that_still_writes_is_seen() -> None:
     done = search(Stepping, seconds=20)
     assert done.violation is not None

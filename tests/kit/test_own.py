@@ -16,6 +16,7 @@ from kvstate.testing.kit.hypo import by_hypothesis
 from kvstate.testing.kit.search import Search
 from kvstate.testing.kit.walks import MIXES
 from kvstate.testing.own import KVStateEngine
+from tests.long import long_but
 
 SCOPES = {
     "as it is": Scope(),
@@ -28,7 +29,7 @@ def told(done: Search) -> str:
     return story(done.played) if done.played is not None else ""
 
 
-@pytest.mark.parametrize("scope", SCOPES)
+@pytest.mark.parametrize("scope", long_but(["as it is", "crowded"], SCOPES))
 def test_nothing_is_found(scope: str) -> None:
     done = search(KVStateEngine, SCOPES[scope], steps=2500)
     assert done.violation is None, told(done)

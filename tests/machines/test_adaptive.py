@@ -18,6 +18,7 @@ from kvstate.machines.adaptive import SHRINK, Adaptive
 from kvstate.machines.canonical import digest
 from kvstate.machines.policy import LRU, Policy
 from kvstate.replay.workload import generate
+from tests.long import long_but
 from tests.machines.rig import Rig, key
 
 
@@ -191,6 +192,6 @@ def hits(make: Callable[[range, Callable[[Sequence[int]], Sequence[int]]], Polic
     return found
 
 
-@pytest.mark.parametrize("capacity", [300, 1000, pytest.param(3000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("capacity", long_but([300], [300, 1000, 3000]))
 def test_it_is_not_behind_lru_on_generated_work(capacity: int) -> None:
     assert hits(Adaptive, capacity, 3) >= 0.98 * hits(LRU, capacity, 3)

@@ -22,6 +22,7 @@ from kvstate.machines.ledger import Ledger
 from kvstate.machines.messages import BlockRef, BlockRefs, Outcome, Report, Token, Work
 from kvstate.machines.policy import LRU
 from kvstate.machines.verdicts import Grant, Hit, Started
+from tests.long import long_but
 
 NEVER = 10**9
 Wide = Callable[[int], None]
@@ -268,7 +269,7 @@ def answer(dice: random.Random, twins: Twins) -> Callable[[Ledger], object]:
     return lambda ledger: ledger.report(Report(work.token, outcome))
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", long_but(range(3), range(8)))
 def test_ledgers_with_and_without_columns_are_one(seed: int) -> None:
     dice, twins = random.Random(seed), Twins()
     leases = [int(str(twins.all(lambda ledger: ledger.open("a")))) for _ in range(3)]

@@ -102,6 +102,7 @@ def test_what_nothing_kills_is_held_against_what_ships(tmp_path: Path, monkeypat
     }
 
 
+@pytest.mark.long
 def test_all_killers_are_wanted(tmp_path: Path) -> None:
     found: list[Result] = []
     task = run.Task("B21 leads to free", every=True, hint=Kill("rows", "a_life_ends_once", "L2.life"))

@@ -75,6 +75,7 @@ def test_every_law_is_asserted() -> None:
     assert [law for law in LAWS if f"assert({law})" not in EVERYTHING] == []
 
 
+@pytest.mark.long
 def test_every_scope_that_can_be_printed_is_pinned() -> None:
     printable = set()
     for name, scope in SCOPES.items():

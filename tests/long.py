@@ -1,0 +1,23 @@
+"""Which cases of a test are for every run, and which only for `make test-long`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Any
+
+import pytest
+
+
+def long_but(quick: Collection[Any], values: Iterable[Any]) -> list[Any]:
+    """These values for `parametrize`: the quick ones as they are, all others marked `long`.
+
+    Errors: `ValueError` for a quick one that is none of the values.
+    """
+    found = list(values)
+    unknown = [one for one in quick if one not in found]
+    if unknown:
+        raise ValueError(f"{unknown} are none of the cases")
+    return [
+        one if one in quick else pytest.param(*(one if isinstance(one, tuple) else (one,)), marks=pytest.mark.long)
+        for one in found
+    ]
