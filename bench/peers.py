@@ -2,7 +2,7 @@
 
 By hand is what somebody would write who has one batch to move and keeps no promises: over gloo a process group of two
 and a send and a receive a block, all posted before the first is waited for; over NIXL one read of all blocks from
-prepared lists, looked at every 100 us, by an agent without a thread of its own, which is the faster one here. Ours is
+prepared lists, looked at every 100 us, by an agent without a thread of its own, which is the faster. Ours is
 the same blocks as parts of a job, through `PeerCopier`: routes looked up, pulls asked for on a socket or cut into
 chunks, reports put into an inbox; with sums, VERIFY of each part when it is there. The sums of the producer are made
 when it offers, before anybody pulls, and are not in here.
@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 
 from bench.measure import Line, Size, spread
+from kvstate.machines.config import LedgerConfig, PoolConfig
 from kvstate.machines.messages import Adopt, Kind, Outcome, Token, Work
 from kvstate.runtime.copy import Integrity
 from kvstate.runtime.inbox import Inbox
@@ -40,8 +41,8 @@ from kvstate.runtime.peers.transport import Transport
 
 BLOCKS = (256 << 10, 2 << 20)
 """Bytes of a block."""
-PART_BLOCKS = 16
-"""Blocks of a part; of 2 MiB that is more than a window of a connection, of 256 KiB less."""
+PART_BLOCKS = LedgerConfig(pools=(PoolConfig("device", 1),)).part_blocks
+"""Blocks of a part: as many as a ledger's have."""
 TARGETS = {Integrity.OFF: 0.9, Integrity.BOUNDARY: 0.75}
 """At least so many times as fast as by hand."""
 SECRET = b"of the bench"
@@ -49,20 +50,22 @@ HANDLES = 1 << 20
 """The first handle."""
 
 
-def total_bytes(size: Size) -> int:
-    """Of the blocks of a turn."""
-    return {"full": 128 << 20, "quick": 64 << 20}.get(size.name, 8 << 20)
+def blocks_of(size: Size, block_bytes: int) -> int:
+    """How many are moved in a turn: a few parts, and of small blocks some more."""
+    if size.name == "tiny":
+        return max(4, (8 << 20) // block_bytes)
+    return max(4 * PART_BLOCKS, (128 << 20) // block_bytes)
 
 
-def transport_of(kind: str, memory: Memory) -> Transport:
+def transport_of(kind: str, memory: Memory, *, serves: bool) -> Transport:
     """One of that kind."""
     if kind == "nixl":
         from kvstate.runtime.peers.nixl import NixlTransport
 
-        return NixlTransport(memory)
+        return NixlTransport(memory, serves=serves)
     from kvstate.runtime.peers.gloo import GlooTransport
 
-    return GlooTransport(memory, secret=SECRET)
+    return GlooTransport(memory, secret=SECRET, serves=serves)
 
 
 def has_nixl() -> bool:
@@ -78,7 +81,7 @@ def serve(pipe: Connection, kind: str, count: int, block_bytes: int) -> None:
     """The other process: it serves its memory, and sends by hand when it is told to."""
     memory = Memory([Pool("device", 0, count, block_bytes)])
     memory.pools[0].array[:] = np.random.default_rng(1).integers(0, 256, (count, block_bytes), np.uint8)
-    transport = transport_of(kind, memory)
+    transport = transport_of(kind, memory, serves=True)
     copier = PeerCopier(transport, memory, Inbox(), base=HANDLES, count=0)
     pipe.send((transport.describe(), copier.seal(range(count))))
     pair = None
@@ -104,9 +107,8 @@ class Case:
         self.inbox, self.serial = Inbox(), 0
         self.wire: Wire | None = None
         self.by_hand: Callable[[], int] = self.gloo() if kind == "gloo" else self.nixl()
-        self.copier = PeerCopier(
-            transport_of(kind, self.memory), self.memory, self.inbox, base=HANDLES, count=count, integrity=integrity
-        )
+        transport = transport_of(kind, self.memory, serves=False)
+        self.copier = PeerCopier(transport, self.memory, self.inbox, base=HANDLES, count=count, integrity=integrity)
         self.copier.meet("peer", 1, self.description)
         handles = tuple(range(HANDLES, HANDLES + count))
         self.copier.route(handles, "peer", 1, range(count), self.sums if integrity is not Integrity.OFF else ())
@@ -166,29 +168,27 @@ class Case:
 
     def ours(self) -> int:
         """The same blocks as parts; nanoseconds."""
-        waiting = {}
         parts = [self.order[at : at + PART_BLOCKS] for at in range(0, self.count, PART_BLOCKS)]
+        fetches, verifies = ([self.work(kind, part) for part in parts] for kind in (Kind.FETCH, Kind.VERIFY))
+        after = {fetch.token: verify for fetch, verify in zip(fetches, verifies, strict=True)}
+        left = len(fetches) + len(verifies)
         begin = perf_counter_ns()
-        for part in parts:
-            waiting[self.submit(Kind.FETCH, part)] = part
-        verifying: set[Token] = set()
-        while waiting or verifying:
+        for work in fetches:
+            self.copier.submit(work)
+        while left:
             self.inbox.wait(1.0)
             for report in self.inbox.drain(512):
                 assert report.outcome == Outcome.DONE, report
-                if report.token in waiting:
-                    verifying.add(self.submit(Kind.VERIFY, waiting.pop(report.token)))
-                else:
-                    verifying.remove(report.token)
+                left -= 1
+                if report.token in after:
+                    self.copier.submit(after[report.token])
         return perf_counter_ns() - begin
 
-    def submit(self, kind: Kind, blocks: list[int]) -> Token:
+    def work(self, kind: Kind, blocks: list[int]) -> Work:
         """One part."""
         self.serial += 1
         src, keys = tuple(HANDLES + block for block in blocks), tuple(map(self.key, blocks))
-        token = Token(1, self.serial)
-        self.copier.submit(Work(token, kind.value, 0, "peer", 1, src, tuple(blocks), keys, 0, ("bench",)))
-        return token
+        return Work(Token(1, self.serial), kind.value, 0, "peer", 1, src, tuple(blocks), keys, 0, ("bench",))
 
     def close(self) -> None:
         """End both sides."""
@@ -224,7 +224,7 @@ def lines(size: Size) -> list[Line]:
             if kind == "nixl" and not has_nixl():
                 found += [Line(title.format(one), "x", None, note="NIXL is not installed") for one in TARGETS]
                 continue
-            count = max(4, total_bytes(size) // block_bytes)
+            count = blocks_of(size, block_bytes)
             for integrity, target in TARGETS.items():
                 with case(kind, integrity, count, block_bytes) as one:
                     turns = [(one.by_hand(), one.ours()) for _ in range(size.turns + 1)][1:]

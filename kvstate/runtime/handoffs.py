@@ -64,6 +64,7 @@ class Handoffs(Observer):
         pool: int | None,
         summed: bool,
         tell: Callable[[str], None],
+        serves: bool = True,
     ) -> None:
         """`copiers`: one a rank. `link` is closed with it. `summed`: do blocks go with a sum? `tell` is told."""
         self.party = party
@@ -72,6 +73,8 @@ class Handoffs(Observer):
         """The way to the schedulers of the peers; tests put one that loses messages into its place."""
         self.rung = False
         """Has something come that the next turn is to hear?"""
+        self.serves = serves
+        """May peers pull from here?"""
         self.copiers = tuple(copiers)
         """Who brings the blocks."""
         self._engine, self._ledger = engine, engine.ledger

@@ -14,7 +14,7 @@ Beside the bytes a pool keeps a seal for each slot: see `kvstate.runtime.seals`.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from math import prod
 from typing import Final, NamedTuple
 
@@ -265,6 +265,14 @@ class Memory:
             return self._filled[at]
         there = ", ".join(f"{pool.name} {pool.base}..{pool.end - 1}" for pool in self._filled)
         raise NoSuchBlockError(f"block {block} lies in no pool; there are {there or 'no blocks at all'}")
+
+    def check(self, blocks: Sequence[int]) -> None:
+        """Do all of these lie in pools? Raises `NoSuchBlockError` for the first that does not."""
+        pool = self.pool_of(blocks[0]) if blocks else None
+        if pool is None or (pool.base <= min(blocks) and max(blocks) < pool.end):
+            return
+        for block in blocks:
+            self.pool_of(block)
 
     def place(self, block: int) -> tuple[Pool, int]:
         """The pool and the slot in it of a block number. Raises `NoSuchBlockError`."""

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 NOT_HERE = Refusal("this runtime has no peers; say in peers who it is to others")
 """What is answered where the settings name no peers."""
+NOT_SERVED = Refusal("this runtime serves nobody, and so has nothing to offer; set serves in peers")
+"""What is answered to an offer where the settings say so."""
 
 
 class Offers(Hints):
@@ -69,6 +71,8 @@ class Offers(Hints):
         self._enter("offer")
         if self.handoffs is None:
             return NOT_HERE
+        if not self.handoffs.serves:
+            return self._told("offer", NOT_SERVED, lease=lease, blocks=size(blocks), peer=to)
         refs = BlockRefs.of(blocks)
         names = names_of(self.ledger, lease, refs, keys, group)
         number: int | Refusal
@@ -169,6 +173,7 @@ def make_handoffs(kv: KVRuntime) -> tuple[Handoffs, Link] | tuple[None, None]:
         pool=None if pool is None else pool[0],
         summed=config.integrity.value != "off",
         tell=kv.tell,
+        serves=peers.serves,
     )
     for name, address in peers.known():
         link.meet(name, address)

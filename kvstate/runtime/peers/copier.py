@@ -224,25 +224,32 @@ class PeerCopier:
             raise ValueError(f"part {work.token.serial} has lists of different lengths; a line has one of each")
         if len(set(work.dst)) != len(work.dst):
             raise ValueError(f"part {work.token.serial} writes a block twice")
-        handles, stage = [], STAGES[work.kind]
-        for line, (block, key) in enumerate(zip(work.src, work.keys, strict=True)):
-            self._memory.pool_of(work.dst[line])
-            handle = self._routes.at(block)
+        self._memory.check(work.dst)
+        found, stage = self._routes.each(work.src), STAGES[work.kind]
+        handles = [handle for handle in found if handle is not None]
+        only = work.spaces[0] if len(work.spaces) == 1 else None
+        if (
+            only is not None
+            and tuple([handle.key for handle in handles]) == work.keys
+            and {handle.space for handle in handles} == {only}
+        ):
+            return handles  # all is as it should be, as nearly always
+        for line, (handle, key) in enumerate(zip(found, work.keys, strict=True)):
             if handle is None:
-                message = f"handle {block} stands for no block of a peer"
+                message = f"handle {work.src[line]} stands for no block of a peer"
                 part.failures.append(Failure(line, int(Code.BLOCK_NOT_FOUND), stage, message=message))
             elif handle.key != key or (work.spaces and handle.space != work.space(line)):
-                message = f"handle {block} was adopted for key {handle.key.hex()} of {handle.space!r}"
+                message = f"handle {work.src[line]} was adopted for key {handle.key.hex()} of {handle.space!r}"
                 part.failures.append(Failure(line, int(Code.KEY_MISMATCH), stage, message=message))
-            else:
-                handles.append(handle)
         return handles
 
     def _pull(self, part: Part, handles: list[Handle]) -> None:
         """A pull from each peer that the part has blocks of."""
-        lines: dict[tuple[str, int], list[int]] = {}
-        for line, handle in enumerate(handles):
-            lines.setdefault((handle.peer, handle.life), []).append(line)
+        lines: dict[tuple[str, int], Sequence[int]] = {}
+        for who in dict.fromkeys([(handle.peer, handle.life) for handle in handles]):
+            lines[who] = range(len(handles))
+        if len(lines) > 1:
+            lines = {who: [at for at, one in enumerate(handles) if (one.peer, one.life) == who] for who in lines}
         part.left = len(lines)
         if not lines:
             self._parts.tell(part, ())

@@ -51,7 +51,7 @@ LOOK_SECONDS: Final = 1.0
 
 
 class GlooTransport:
-    """As `Transport`, over gloo. Serves its memory from the moment on when it is made, to whoever knows the secret.
+    """As `Transport`, over gloo. If it serves, then from the moment on when it is made, to whoever knows the secret.
 
     Errors, when it is made: `OSError` for an address that can't be had; `ValueError` for an empty secret.
     """
@@ -59,7 +59,14 @@ class GlooTransport:
     name = "gloo"
 
     def __init__(
-        self, memory: Memory, *, host: str = "127.0.0.1", port: int = 0, secret: bytes, stall: float = STALL_SECONDS
+        self,
+        memory: Memory,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        secret: bytes,
+        stall: float = STALL_SECONDS,
+        serves: bool = True,
     ) -> None:
         """Listens at `host`, which others must be able to reach, at `port` or any. `secret` is the same on all sides.
 
@@ -69,9 +76,9 @@ class GlooTransport:
             raise ValueError("a gloo transport needs a secret that its peers know; an empty one keeps nobody out")
         self._memory, self._secret, self._stall = memory, secret, stall
         self._life = secrets.token_hex(8)
-        self._socket = socket.create_server((host, port))
-        where = {"host": host, "port": self._socket.getsockname()[1], "life": self._life}
-        self._layout = layout_of(self.name, memory, where)
+        self._socket = socket.create_server((host, port)) if serves else None
+        where = {} if self._socket is None else {"host": host, "port": self._socket.getsockname()[1]}
+        self._layout = layout_of(self.name, memory, {**where, "life": self._life})
         self._lock = threading.Lock()
         self._closed = False
         self._serving: dict[threading.Thread, Serving] = {}
@@ -88,7 +95,9 @@ class GlooTransport:
         theirs = decode(description, self._layout)
         where = theirs.more
         if not (isinstance(where.get("host"), str) and type(where.get("port")) is int and where.get("life")):
-            raise DescriptionError(f"the description of {peer} does not say where it listens")
+            raise DescriptionError(
+                f"the description of {peer} does not say where it listens; does it serve (peers.serves)?"
+            )
         line = GlooConnection(peer, theirs, self._memory, self._secret)
         self._lines = [one for one in self._lines if not one.is_quiet] + [line]
         line.start()
@@ -100,9 +109,10 @@ class GlooTransport:
         with self._lock:
             self._closed = True
             serving = dict(self._serving)
-        with suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)
-        self._socket.close()
+        if self._socket is not None:
+            with suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
+            self._socket.close()
         for one in serving.values():
             one.stop()
         for line in self._lines:
@@ -119,7 +129,7 @@ class GlooTransport:
         return quiet
 
     def _accept(self) -> None:
-        while True:
+        while self._socket is not None:
             try:
                 sock, _ = self._socket.accept()
             except OSError:
@@ -179,8 +189,7 @@ class GlooConnection(Line):
         if unknown is not None:
             return missing(f"{self.peer} has no block {unknown}")
         try:
-            for block in transfer.local:
-                self._memory.pool_of(block)
+            self._memory.check(transfer.local)
         except NoSuchBlockError as error:
             return missing(str(error))
         if len(transfer.remote) != len(transfer.local):

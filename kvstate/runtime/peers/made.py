@@ -29,11 +29,13 @@ def _transport(peers: PeerConfig, memory: Memory, rank: int) -> Transport:
     if peers.transport is TransportChoice.GLOO:
         from kvstate.runtime.peers.gloo import GlooTransport
 
-        return GlooTransport(memory, host=address_of("listen", peers.listen)[0], secret=peers.secret())
+        return GlooTransport(
+            memory, host=address_of("listen", peers.listen)[0], secret=peers.secret(), serves=peers.serves
+        )
     try:
         from kvstate.runtime.peers.nixl import NixlTransport
 
-        return NixlTransport(memory, f"{peers.name}/{rank}")
+        return NixlTransport(memory, f"{peers.name}/{rank}", serves=peers.serves)
     except ImportError as error:
         raise ConfigError(
             f"transport: nixl is not installed ({error}); install nixl-cu12 with --no-deps, or take gloo"

@@ -31,10 +31,10 @@ from kvstate.machines.messages import Failure
 from kvstate.runtime.memory import Memory
 from kvstate.runtime.peers.layout import Layout, Plan, decode, layout_of
 from kvstate.runtime.peers.line import Line
-from kvstate.runtime.peers.nixl_agent import Agent, kind_of
+from kvstate.runtime.peers.nixl_agent import Agent, bindings, kind_of
 from kvstate.runtime.peers.transport import Connection, DescriptionError, Transfer, missing
 
-CHUNK_BYTES: Final = 8 << 20
+CHUNK_BYTES: Final = 16 << 20
 """Of a pull that is asked for at once; a wish to be quiet is heard between two of them."""
 AHEAD: Final = 2
 """Chunks that are under way, where they are not copied at once."""
@@ -42,26 +42,29 @@ PAUSE_SECONDS: Final = 5e-5
 """Between two looks at what is under way."""
 LONG_PAUSE_SECONDS: Final = 1e-3
 """The same, once nothing has come for some time."""
-PATIENT: Final = 100
-"""So many looks in vain make the pause long."""
+PATIENT: Final = 10_000
+"""So many looks in vain make the pause long: about a second of them. Before that each may be what moves the bytes."""
 Indices = npt.NDArray[np.int32]
 """Of descriptors in a prepared list."""
 _Form = tuple[tuple[int, int], ...]
 
 
 class NixlTransport:
-    """As `Transport`, over NIXL. Its memory can be read by peers from the moment on when it is made."""
+    """As `Transport`, over NIXL. Its memory can be read by peers from the moment on when it is made, if it serves."""
 
     name = "nixl"
 
-    def __init__(self, memory: Memory, name: str = "kvstate") -> None:
+    def __init__(self, memory: Memory, name: str = "kvstate", *, serves: bool = True) -> None:
         """`name` is for NIXL's own messages. Errors: `NixlMissingError`; what NIXL raises where it can't start."""
+        bindings()
         self._memory = memory
         self._life = f"{name}-{secrets.token_hex(8)}"
         bare = layout_of(self.name, memory, {})
-        self._server = Agent(self._life, bare, serves=True)
-        described = base64.b64encode(self._server.agent.get_agent_metadata()).decode()
-        self._layout = bare._replace(more={"agent": described})
+        self._server = Agent(self._life, bare, serves=True) if serves else None
+        self._layout = bare
+        if self._server is not None:
+            described = base64.b64encode(self._server.agent.get_agent_metadata()).decode()
+            self._layout = bare._replace(more={"agent": described})
         self._lines: list[NixlConnection] = []
         self._made = 0
 
@@ -75,7 +78,9 @@ class NixlTransport:
         try:
             served = base64.b64decode(theirs.more["agent"], validate=True)
         except (KeyError, TypeError, ValueError, binascii.Error):
-            raise DescriptionError(f"the description of {peer} has no agent of NIXL") from None
+            raise DescriptionError(
+                f"the description of {peer} has no agent of NIXL; does it serve (peers.serves)?"
+            ) from None
         self._made += 1
         line = NixlConnection(peer, f"{self._life}-{self._made}", self._layout, theirs, served)
         self._lines = [one for one in self._lines if not one.is_quiet] + [line]
@@ -92,10 +97,11 @@ class NixlTransport:
                 line.quiet(max(end - monotonic(), 0.01))
             except TimeoutError:
                 quiet = False
-        try:
-            self._server.end()
-        except RuntimeError:
-            quiet = False
+        if self._server is not None:
+            try:
+                self._server.end()
+            except RuntimeError:
+                quiet = False
         return quiet
 
 

@@ -164,6 +164,14 @@ class Routes:
         """What this handle stands for; None for nothing."""
         return self._held.get(self._slot(block))
 
+    def each(self, blocks: Sequence[int]) -> list[Handle | None]:
+        """As `at`, for each of them."""
+        base = self._base
+        if blocks and (min(blocks) < base or max(blocks) >= base + self._count):
+            return [self.at(block) for block in blocks]  # and say which
+        held = self._held
+        return [held.get(block - base) for block in blocks]
+
     def __len__(self) -> int:
         return len(self._held)
 

@@ -51,6 +51,9 @@ class PeerConfig:
     secret_file: Path | None = None
     """A file of 32 bytes, readable by its owner alone, that all peers have: who does not know it is not listened to.
     Without one only addresses of this very machine may be listened on."""
+    serves: bool = True
+    """May others pull from here? A process that only borrows can say no: then nobody can read its memory, and it can
+    offer nothing."""
     lease: float = 30.0
     """How long offered blocks are held for a peer that is silent."""
     renewals: int = 4
@@ -85,6 +88,8 @@ class PeerConfig:
             raise ConfigError(f"peers: one of {', '.join(names)} stands there twice; a name is one process")
         if type(self.renewals) is not int or not 0 <= self.renewals <= MAX_RENEWALS:
             raise ConfigError(f"renewals: {self.renewals!r} is out of range; give 0 to {MAX_RENEWALS}")
+        if type(self.serves) is not bool:
+            raise ConfigError(f"serves: {self.serves!r} is neither true nor false")
         for what in ("lease", "resend", "patience", "greeting"):
             value = getattr(self, what)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MAX_SECONDS:
@@ -132,6 +137,11 @@ def check_peers(peers: PeerConfig | None, ledger: LedgerConfig, *, own_copiers: 
         return
     if not isinstance(peers, PeerConfig):
         raise ConfigError(f"peers: {type(peers).__name__} is no PeerConfig; give one with a name and a fingerprint")
+    if not (pools or peers.serves):
+        raise ConfigError(
+            "peers.serves: a process that serves nobody, and has no pool for what peers offer, has nothing to do with "
+            "peers; set serves, or add a pool that is shared"
+        )
     if len(pools) > 1:
         raise ConfigError(
             f"ledger.pools: {pools[1].name} is the second that is shared and not durable; what peers offer is one pool"
