@@ -28,7 +28,7 @@ import torch
 
 from kvstate.machines.messages import Failure
 from kvstate.runtime.memory import Memory, NoSuchBlockError
-from kvstate.runtime.peers.gloo_serving import STALL_SECONDS, WINDOW, Serving, asking
+from kvstate.runtime.peers.gloo_serving import STALL_SECONDS, WINDOW, WINDOW_BYTES, Serving, asking
 from kvstate.runtime.peers.group import PULLER, Pair, scatter, straight
 from kvstate.runtime.peers.handshake import HandshakeError, Wire
 from kvstate.runtime.peers.layout import Layout, decode, layout_of
@@ -175,6 +175,8 @@ class GlooConnection(Line):
         self._wire: Wire | None = None
         self._pair: Pair | None = None
         self._messages: deque[_Message] = deque()
+        self._bytes = 0
+        """Of all of them."""
         self._sent = 0
         """Messages that are on their way as a whole, or here."""
         self._alarm, self._bell = socket.socketpair()
@@ -214,7 +216,7 @@ class GlooConnection(Line):
         self._poll.register(self._wire.sock, select.POLLIN)
 
     def _room(self) -> bool:
-        return len(self._messages) < WINDOW
+        return len(self._messages) < WINDOW and self._bytes < WINDOW_BYTES
 
     def _begin(self, transfer: Transfer) -> None:
         assert self._wire is not None
@@ -234,6 +236,7 @@ class GlooConnection(Line):
                 data = torch.empty(len(blocks) * self._memory.block_bytes, dtype=torch.uint8)
             work = self._pair.receive(data)
             self._messages.append(_Message(transfer, work, data, blocks, staged, lines is groups[-1]))
+            self._bytes += data.numel()
 
     def _advance(self) -> None:
         assert self._wire is not None
@@ -247,6 +250,7 @@ class GlooConnection(Line):
             if message.staged:
                 scatter(self._memory, message.blocks, message.data)
             self._messages.popleft()
+            self._bytes -= message.data.numel()
             self.progress += 1
             if message.last:
                 self._land(message.transfer)

@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 
 STALL_SECONDS: Final = 60.0
 """A message that nobody takes by then ends its connection."""
-WINDOW: Final = 64
+WINDOW: Final = 256
 """Messages that are under way at once; enough to keep the other side busy."""
+WINDOW_BYTES: Final = 128 << 20
+"""The same in bytes, whichever is less: a cancel waits for what is under way."""
 SAY_BYTES: Final = 2 << 20
 """So much is sent before it is said, unless there is nothing else to send: each word wakes the other side."""
 SENT: Final = b"s"
@@ -47,6 +49,8 @@ class Serving:
         self._secret, self._stall = secret, stall
         self._pair: Pair | None = None
         self._under_way: deque[tuple[Work, torch.Tensor]] = deque()
+        self._bytes = 0
+        """Of what is under way."""
         self._unsaid = 0
 
     def run(self) -> None:
@@ -61,7 +65,8 @@ class Serving:
                     data = straight(self._memory, blocks)
                     data = gathered(self._memory, blocks) if data is None else data
                     self._under_way.append((pair.send(data), data))
-                    if len(self._under_way) >= WINDOW:
+                    self._bytes += data.numel()
+                    while len(self._under_way) >= WINDOW or self._bytes >= WINDOW_BYTES:
                         self._wait()
             else:
                 self._wait()
@@ -81,6 +86,7 @@ class Serving:
         """Until the oldest message is in the hands of the kernel."""
         work, data = self._under_way.popleft()
         work.wait(timedelta(seconds=self._stall))
+        self._bytes -= data.numel()
         self._unsaid += 1
         if not self._under_way or self._unsaid * data.numel() >= SAY_BYTES:
             self._wire.sock.sendall(SENT * self._unsaid)

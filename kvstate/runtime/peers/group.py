@@ -124,6 +124,8 @@ def straight(memory: Memory, blocks: Sequence[int]) -> torch.Tensor | None:
     pool, slot = memory.place(blocks[0])
     if not (pool.on_cpu and pool.is_whole and slot + len(blocks) <= pool.count):
         return None
+    if len(blocks) == 1:
+        return pool.tensor[slot]
     if any(block != blocks[0] + number for number, block in enumerate(blocks)):
         return None
     run = pool.tensor[slot : slot + len(blocks)]
