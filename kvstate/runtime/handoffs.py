@@ -67,14 +67,12 @@ class Handoffs(Observer):
         serves: bool = True,
     ) -> None:
         """`copiers`: one a rank. `link` is closed with it. `summed`: do blocks go with a sum? `tell` is told."""
-        self.party = party
-        """Who decides."""
+        self.party, self.serves = party, serves
+        """Who decides; and whether peers may pull from here."""
         self.link = link
         """The way to the schedulers of the peers; tests put one that loses messages into its place."""
         self.rung = False
         """Has something come that the next turn is to hear?"""
-        self.serves = serves
-        """May peers pull from here?"""
         self.copiers = tuple(copiers)
         """Who brings the blocks."""
         self._engine, self._ledger = engine, engine.ledger

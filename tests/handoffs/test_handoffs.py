@@ -253,3 +253,16 @@ def test_without_the_producers_word_no_copy_counts_however_right_its_bytes_look(
         verdict = two.consumer.loads[0]
         assert (verdict.ending, verdict.blocks) == (Ending.RECOMPUTE, 0), "another's bytes were served"
         assert {error.code for error in verdict.errors} <= {Code.LOAD_TIMEOUT, Code.PEER_LOST, Code.LEASE_EXPIRED}
+
+
+def test_who_serves_nobody_borrows_and_offers_nothing() -> None:
+    with pair(consumer={"serves": False}) as two:
+        two.offered(3)
+        _, _hit, refs = two.consumer.borrow(3)
+        two.until(lambda: two.consumer.loads, "the load's verdict")
+        assert two.consumer.loads[0].ending == Ending.PROCEED
+        assert two.consumer.wrong(list(refs.blocks), keys(3)) == []
+        lease, mine = two.consumer.prompt(2, first=7)
+        answer = two.consumer.kv.offer(lease, mine, to="prefill", request=b"back")
+        assert isinstance(answer, Refusal)
+        assert "set serves in peers" in answer.reason

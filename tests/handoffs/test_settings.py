@@ -32,6 +32,7 @@ NAMED: dict[str, Any] = {"name": "prefill", "fingerprint": "model-1"}
         ({"renewals": -1}, "renewals: -1 is out of range"),
         ({"lease": 0}, "lease: 0 is no time to wait"),
         ({"patience": True}, "patience: True is no time to wait"),
+        ({"serves": "no"}, "serves: 'no' is neither true nor false"),
     ],
 )
 def test_each_mistake_is_a_sentence(given: dict[str, Any], sentence: str) -> None:
@@ -48,11 +49,12 @@ def test_each_mistake_is_a_sentence(given: dict[str, Any], sentence: str) -> Non
         (("peer",), {"copier": "cpu"}, "needs a copier of its own"),
         (("peer",), {"workers": "processes"}, 'take workers = "threads"'),
         (("peer",), {"foreign": True}, "the device pool is foreign"),
+        ((), {"serves": False}, "peers.serves: a process that serves nobody, and has no pool for what peers offer"),
     ],
 )
 def test_peers_and_pools_that_do_not_go_together(pools: tuple[str, ...], more: dict[str, Any], sentence: str) -> None:
     """The ledger's pools are looked at, too."""
-    copier, foreign = more.pop("copier", "peer"), more.pop("foreign", False)
+    copier, foreign, serves = more.pop("copier", "peer"), more.pop("foreign", False), more.pop("serves", True)
     ledger = LedgerConfig(
         (
             PoolConfig("device", 4, foreign=foreign),
@@ -60,7 +62,7 @@ def test_peers_and_pools_that_do_not_go_together(pools: tuple[str, ...], more: d
         )
     )
     with pytest.raises(ConfigError, match=sentence):
-        RuntimeConfig(ledger=ledger, block_bytes=64, peers=PeerConfig(**NAMED), **more)
+        RuntimeConfig(ledger=ledger, block_bytes=64, peers=PeerConfig(**NAMED, serves=serves), **more)
 
 
 def test_a_file_of_settings_has_a_table_for_peers(tmp_path: Path) -> None:

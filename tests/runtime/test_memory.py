@@ -137,3 +137,16 @@ def test_a_host_pool_is_registered_where_there_is_cuda(monkeypatch: pytest.Monke
         host_pool("host", 4, 2, 64)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert not host_pool("host", 4, 2, 64).page_locked
+
+
+@pytest.mark.parametrize("blocks", [(), (0,), (2, 0, 1), (3, 4), (0, 4, 2), (4, 0)])
+def test_blocks_that_are_there_are_there_in_any_order(blocks: tuple[int, ...]) -> None:
+    Memory([Pool("device", 0, 3, 64), Pool("host", 3, 2, 64)]).check(blocks)
+
+
+@pytest.mark.parametrize("blocks", [(5,), (-1, 0), (0, 3, 4), (0, 3), (10, 9), (3, 9, 2), (12, 10)])
+def test_one_block_that_is_not_there_is_named(blocks: tuple[int, ...]) -> None:
+    memory = Memory([Pool("device", 0, 3, 64), Pool("host", 10, 2, 64)])
+    bad = next(block for block in blocks if block not in (0, 1, 2, 10, 11))
+    with pytest.raises(NoSuchBlockError, match=f"block {bad} lies in no pool"):
+        memory.check(blocks)

@@ -50,15 +50,15 @@ def name(block: int, generation: int = 0) -> bytes:
     return blake2b(b"%d %d" % (block, generation), digest_size=16).digest()
 
 
-def make(kind: str, memory: Memory) -> Transport:
+def make(kind: str, memory: Memory, *, serves: bool = True) -> Transport:
     """A transport of that kind."""
     if kind == "nixl":
         from kvstate.runtime.peers.nixl import NixlTransport
 
-        return NixlTransport(memory)
+        return NixlTransport(memory, serves=serves)
     from kvstate.runtime.peers.gloo import GlooTransport
 
-    return GlooTransport(memory, secret=SECRET)
+    return GlooTransport(memory, secret=SECRET, serves=serves)
 
 
 def write(memory: Memory, blocks: Sequence[int], generation: int) -> None:

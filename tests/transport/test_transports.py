@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -13,9 +15,11 @@ import torch
 from kvstate.errors import Code
 from kvstate.machines.messages import Kind, Outcome
 from kvstate.runtime.memory import Memory, Pool
-from kvstate.runtime.peers.transport import DescriptionError
+from kvstate.runtime.peers import gloo_serving
+from kvstate.runtime.peers.group import Pair
+from kvstate.runtime.peers.transport import DescriptionError, State
 from kvstate.runtime.tensors import KVPool
-from tests.transport.harness import Host, Peer, Puller, make, name
+from tests.transport.harness import PATIENCE, Host, Peer, Puller, make, name, write
 
 pytestmark = pytest.mark.long
 
@@ -179,3 +183,83 @@ def test_a_block_that_the_peer_does_not_have_is_not_asked_for(host: Host, kind: 
         puller.offer([0], "p", 1, [7])  # the peer's begin with 100
         report = puller.wait(puller.fetch([0], [0], [7]))
         assert (report.outcome, report.failures[0].code) == (Outcome.BROKEN, Code.BLOCK_NOT_FOUND)
+
+
+def test_who_serves_nobody_pulls_and_is_not_pulled_from(host: Host, kind: str) -> None:
+    """Nothing is there that would answer: no address in the description, no thread."""
+    memory, before = Memory([Pool("device", 0, 4, 4096)]), set(threading.enumerate())
+    transport = make(kind, memory, serves=False)
+    assert set(threading.enumerate()) == before
+    other = make(kind, Memory([Pool("device", 0, 4, 4096)]))
+    assert set(threading.enumerate()) > before, "whoever serves has a thread, or this shows nothing"
+    with pytest.raises(DescriptionError, match=r"serve \(peers\.serves\)"):
+        other.connect("p", transport.describe())
+    assert other.close(5.0)
+    peer = host.serve(kind, 4, 4096)
+    puller = Puller(kind, 4, 4096, transport=transport, memory=memory)
+    puller.copier.meet("p", 1, peer.description)
+    puller.offer([0, 1], "p", 1, [2, 3])
+    puller.done(puller.fetch([0, 1], [3, 0], [2, 3]))
+    assert puller.wrong([3, 0], [2, 3]) == []
+    assert puller.close() == ()
+    assert peer.ask("close")
+
+
+def test_one_pull_may_go_from_and_to_several_pools(kind: str) -> None:
+    """In whatever order: a transfer is cut where the pool changes, on either side."""
+
+    def two_pools() -> Memory:
+        return Memory([Pool("device", 0, 4, 4096), Pool("host", 10, 4, 4096)])
+
+    theirs, ours = two_pools(), two_pools()
+    numbers = [0, 1, 2, 3, 10, 11, 12, 13]
+    for block in numbers:
+        theirs.bytes_of(block)[:] = block + 1
+        ours.bytes_of(block)[:] = 0
+    peer, transport = make(kind, theirs), make(kind, ours, serves=False)
+    line = transport.connect("p", peer.describe())
+    remote, local = [0, 1, 10, 2, 11, 12, 13, 3], [13, 0, 1, 2, 3, 10, 11, 12]
+    told = threading.Event()
+    transfer = line.pull(remote, local, lambda _: told.set())
+    assert told.wait(PATIENCE)
+    assert transfer.state is State.DONE, transfer.failure
+    found = {to: int(ours.bytes_of(to)[0]) for to in local}
+    assert found == {to: from_ + 1 for from_, to in zip(remote, local, strict=True)}
+    assert all((ours.bytes_of(to) == ours.bytes_of(to)[0]).all() for to in local)
+    assert transport.close(5.0)
+    assert peer.close(5.0)
+
+
+def test_no_more_bytes_are_under_way_over_gloo_than_the_window_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gloo_serving, "WINDOW_BYTES", 128 << 10)
+    under_way: list[int] = []
+    most: list[int] = []
+    send = Pair.send
+
+    class Counted:
+        def __init__(self, work: Any) -> None:
+            self.work = work
+
+        def wait(self, timeout: timedelta) -> None:
+            self.work.wait(timeout)
+            under_way.pop()
+
+    def counting(self: Pair, data: torch.Tensor) -> Any:
+        under_way.append(data.numel())
+        most.append(sum(under_way))
+        return Counted(send(self, data))
+
+    monkeypatch.setattr(Pair, "send", counting)
+    memory = Memory([Pool("device", 0, 32, 64 << 10)])
+    write(memory, range(32), 0)
+    peer = make("gloo", memory)
+    puller = Puller("gloo", 32, 64 << 10)
+    puller.copier.meet("p", 1, peer.describe())
+    remote = list(range(0, 32, 2))
+    puller.offer(range(16), "p", 1, remote)
+    puller.done(puller.fetch(range(16), range(16), remote))
+    assert puller.wrong(range(16), remote) == []
+    assert max(most) == 128 << 10
+    assert len(most) == 16
+    assert puller.close() == ()
+    assert peer.close(5.0)
