@@ -76,9 +76,8 @@ class Handoffs(Observer):
         self.copiers = tuple(copiers)
         """Who brings the blocks."""
         self._engine, self._ledger = engine, engine.ledger
-        self._pool, self._tell = pool, tell
+        self._pool, self._tell, self._numbers = pool, tell, count(1)
         self._copier = "" if pool is None else self._ledger.config.pools[pool].copier
-        self._numbers = count(1)
         self._handoffs: dict[int, Handoff] = {}
         self._numbered: dict[Handoff, int] = {}
         self._leases: dict[int, int] = {}
