@@ -8,16 +8,17 @@ from typing import Any
 import pytest
 
 
-def long_but(quick: Collection[Any], values: Iterable[Any]) -> list[Any]:
+def long_but(quick: Collection[Any], values: Iterable[Any], *, whole: bool = False) -> list[Any]:
     """These values for `parametrize`: the quick ones as they are, all others marked `long`.
 
-    Errors: `ValueError` for a quick one that is none of the values.
+    A tuple is a value for each of several arguments; with `whole`, it is one. Errors: `ValueError` for a quick one that
+    is none of the values.
     """
     found = list(values)
+    several = not whole and any(isinstance(one, tuple) for one in found)
     unknown = [one for one in quick if one not in found]
     if unknown:
         raise ValueError(f"{unknown} are none of the cases")
     return [
-        one if one in quick else pytest.param(*(one if isinstance(one, tuple) else (one,)), marks=pytest.mark.long)
-        for one in found
+        one if one in quick else pytest.param(*(one if several else (one,)), marks=pytest.mark.long) for one in found
     ]

@@ -53,6 +53,7 @@ def test_a_theorem_that_fails_names_the_row_and_what_it_owes(capsys: Captured, m
     assert out.splitlines()[-1] == "2 of 2 theorems not proved"
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("prover")
 def test_a_row_that_breaks_an_invariant_is_told_with_values(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
     planted("rows", "B04 without its guard", monkeypatch)

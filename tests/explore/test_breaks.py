@@ -126,6 +126,7 @@ def test_the_shipped_tables_are_not_changed_by_a_search() -> None:
 # ---- KV groups -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_verdict_that_promises_what_a_shorter_length_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
     """What lies before the hole is taken for enough; but fewer tokens need other blocks of a group with a window."""
 

@@ -10,12 +10,13 @@ from kvstate.explore.search import explore
 from kvstate.machines.ledger import Ledger
 from kvstate.machines.ranks import RankLost
 from kvstate.testing.scenario import parse, play
+from tests.long import long_but
 
 FOUND = {"abort": "L5.proceed", "reset": "L9.bytes", "fence": "L2.stale_counted"}
 """By what is not done when a rank is lost: the law that is seen broken."""
 
 
-@pytest.mark.parametrize("forgotten", FOUND)
+@pytest.mark.parametrize("forgotten", long_but([one for one in FOUND if one != "abort"], FOUND))
 def test_what_is_forgotten_with_a_rank_is_missed(forgotten: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def careless(ledger: Ledger, rank: int) -> RankLost:
         for lease in tuple(ledger.books.leases) if forgotten != "abort" else ():

@@ -110,6 +110,7 @@ def test_all_killers_are_wanted(tmp_path: Path) -> None:
     assert [kill.means for kill in found[0].killed_by] == ["rows", "z3"]
 
 
+@pytest.mark.long
 def test_a_baseline_is_read_as_it_was_written_and_made_anew_when_something_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

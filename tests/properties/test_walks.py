@@ -16,6 +16,7 @@ from kvstate.machines.tables.load import State as L
 from kvstate.machines.tables.part import State as P
 from kvstate.machines.tables.transfer import State as X
 from kvstate.machines.verdicts import Ending, JobVerdict, LoadVerdict
+from tests.long import long_but
 from tests.scenarios.spec_mutants import changed
 from tests.stateful.base import SCOPES, Poison
 from tests.stateful.laws import STOPPING, WAITING
@@ -256,7 +257,9 @@ MUTANTS: list[tuple[str, str, str, dict[str, Any]]] = [
 """By which name a walk says so, in which scope, and what is broken in the spec: in words, and as it is."""
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: f"{mutant[0]}-{mutant[2]}")
+@pytest.mark.parametrize(
+    "mutant", long_but(MUTANTS[::3], MUTANTS, whole=True), ids=lambda mutant: f"{mutant[0]}-{mutant[2]}"
+)
 def test_a_broken_spec_is_seen(mutant: tuple[str, str, str, dict[str, Any]]) -> None:
     law, scope, _, broken = mutant
     said: Counter[str] = Counter()

@@ -6,6 +6,7 @@ from itertools import islice
 
 import pytest
 
+from tests.long import long_but
 from tests.stateful import durable_faults, foreign_faults, groups_faults, shared_faults  # noqa: F401  they list their own
 from tests.stateful.faults import FAULTS, Fault, seeds
 from tests.stateful.runtime_faults import UNSEEN
@@ -15,7 +16,7 @@ WALKS = 40
 """How many are tried before a fault counts as not found; the first is known to find it, so one is enough as a rule."""
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+@pytest.mark.parametrize("fault", long_but(FAULTS[::3], FAULTS), ids=lambda fault: fault.name)
 def test_a_planted_fault_is_found(fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
     options = fault.plant(monkeypatch) or {}
     said = []

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.tidy.files import python_files, shown
 from tests.tidy.public import Public, public_names
 
@@ -106,20 +104,22 @@ def test_the_rule_finds_what_is_raised_without_a_word(tmp_path: Path) -> None:
     assert found == {"Book": {"WidthError"}, "silent": {"WidthError"}}
 
 
-@pytest.mark.parametrize("path", FILES, ids=shown)
-def test_every_public_name_says_what_it_is(path: Path) -> None:
-    silent = [str(one) for one in public_names(path) if not one.told]
-    assert silent == [], "these need a docstring"
+def test_every_public_name_says_what_it_is() -> None:
+    for path in FILES:
+        silent = [str(one) for one in public_names(path) if not one.told]
+        assert silent == [], f"{shown(path)}: these need a docstring"
 
 
-@pytest.mark.parametrize("path", FILES, ids=shown)
-def test_what_is_raised_is_promised(path: Path) -> None:
-    silent = [f"{one} raises {', '.join(sorted(one.raises))}" for one in public_names(path) if one.raises]
-    assert silent == [], "the docstring must say so: `Errors: ...`"
+def test_what_is_raised_is_promised() -> None:
+    for path in FILES:
+        silent = [f"{one} raises {', '.join(sorted(one.raises))}" for one in public_names(path) if one.raises]
+        assert silent == [], "the docstring must say so: `Errors: ...`"
 
 
-@pytest.mark.parametrize("path", python_files("bench"), ids=shown)
-def test_a_bench_says_what_it_measures(path: Path) -> None:
+def test_a_bench_says_what_it_measures() -> None:
     """Nobody imports a bench, so its modules, functions and classes are enough."""
-    silent = [str(one) for one in public_names(path) if not one.told and one.kind in ("module", "function", "class")]
-    assert silent == [], "these need a docstring"
+    for path in python_files("bench"):
+        silent = [
+            str(one) for one in public_names(path) if not one.told and one.kind in ("module", "function", "class")
+        ]
+        assert silent == [], f"{shown(path)}: these need a docstring"

@@ -10,8 +10,6 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-
 from tests.tidy.files import PACKAGE, imports, python_files, shown
 
 IMPURE = frozenset(
@@ -101,24 +99,24 @@ def layer_of(path: Path) -> str:
 FILES = python_files("kvstate")
 
 
-@pytest.mark.parametrize("path", FILES, ids=shown)
-def test_a_file_imports_only_what_its_layer_may(path: Path) -> None:
-    name = layer_of(path)
-    assert name in LAYERS, f"{shown(path)} is in no layer: write down here what it may import"
-    rules = LAYERS[name]
-    more = ALSO.get(path.relative_to(PACKAGE).as_posix(), set())
-    for module, line in imports(path):
-        top, _, rest = module.partition(".")
-        where = f"{shown(path)}:{line} imports {module}"
-        if top == "kvstate":
-            inner = rest.partition(".")[0] or "__init__"
-            if inner == "__version__":
-                inner = "__init__"
-            assert inner in rules.inside | {name}, f"{where}, and {name} may import only {sorted(rules.inside)}"
-        elif top in sys.stdlib_module_names:
-            assert not (rules.pure and top in IMPURE), f"{where}, and {name} is pure"
-        else:
-            assert top in rules.outside | more, f"{where}, and {name} may use only {sorted(rules.outside)}"
+def test_a_file_imports_only_what_its_layer_may() -> None:
+    for path in FILES:
+        name = layer_of(path)
+        assert name in LAYERS, f"{shown(path)} is in no layer: write down here what it may import"
+        rules = LAYERS[name]
+        more = ALSO.get(path.relative_to(PACKAGE).as_posix(), set())
+        for module, line in imports(path):
+            top, _, rest = module.partition(".")
+            where = f"{shown(path)}:{line} imports {module}"
+            if top == "kvstate":
+                inner = rest.partition(".")[0] or "__init__"
+                if inner == "__version__":
+                    inner = "__init__"
+                assert inner in rules.inside | {name}, f"{where}, and {name} may import only {sorted(rules.inside)}"
+            elif top in sys.stdlib_module_names:
+                assert not (rules.pure and top in IMPURE), f"{where}, and {name} is pure"
+            else:
+                assert top in rules.outside | more, f"{where}, and {name} may use only {sorted(rules.outside)}"
 
 
 def test_every_layer_exists_and_every_exception_is_used() -> None:

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
+from tests.long import long_but
 from tests.tiering.rig import tier
 from tests.tiering.world import LENGTH, PROMPTS, SPACES, TierWorld
 
@@ -84,12 +85,12 @@ def walk(name: str, *, foreign: bool = False, examples: int = 30, steps: int = 4
     run_state_machine_as_test(machine(name, foreign=foreign), settings=calm)
 
 
-@pytest.mark.parametrize("name", TIERS)
+@pytest.mark.parametrize("name", long_but(list(TIERS)[:2], TIERS))
 def test_tiers_keep_what_they_promise(name: str) -> None:
     walk(name)
 
 
-@pytest.mark.parametrize("name", ["through", "back", "no host"])
+@pytest.mark.parametrize("name", long_but(["back"], ["through", "back", "no host"]))
 def test_tiers_below_an_allocator_of_the_engines(name: str) -> None:
     walk(name, foreign=True)
 

@@ -53,6 +53,7 @@ def test_nothing_wrong_comes_out_of_a_disk_that_everything_happens_to(tmp_path: 
     assert {code for result in results for code in result.failures} >= {"CRC_MISMATCH", "NO_SPACE", "PEER_LOST"}
 
 
+@pytest.mark.long
 def test_a_flipped_byte_of_a_file_is_served_where_nobody_sums(tmp_path: Path) -> None:
     """So it is the sum of the object that keeps it away, and the oracle that would see it."""
     replay(disk=tmp_path, **TINY)
