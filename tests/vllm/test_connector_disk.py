@@ -140,7 +140,7 @@ def test_a_disk_that_can_not_be_used_is_told_at_the_start(tmp_path: Path, more: 
     from kvstate.integrations.vllm.settings import ConnectorConfigError, Settings
     from kvstate.integrations.vllm.worker import WorkerHalf
 
-    settings = Settings.of({"host_blocks": 4} | disk(tmp_path, **more))
+    settings = Settings.of({"host_blocks": 4} | disk(Path(more.pop("path", tmp_path)), **more))
     half = WorkerHalf(settings, Layout(8, 4, 512, 32, 1, "f", disk_blocks=64), 0)
     with pytest.raises(ConnectorConfigError, match=sentence):
         half.register({"layer": torch.zeros(8, 2, 64)})

@@ -51,6 +51,8 @@ class SchedulerHalf:
         self._told: deque[int] = deque()
         self._retired = 0
         self._recover_until: float | None = None
+        self._reset = False
+        """Was there one that the workers do not know of?"""
 
     def bind(self, manager: Any) -> None:
         """`manager` is vLLM's `KVCacheManager`."""
@@ -149,7 +151,7 @@ class SchedulerHalf:
                 if life.seen // tokens_per_block > life.offered_to:
                     self._store(life, life.seen, self._manager.get_block_ids(name))
         self.copies.fence_if_need_be()
-        messages = self.kv.take_effects()
+        messages, self._reset = self.kv.take_effects(), False
         self.copies.heed()
         return self._message(messages)
 
@@ -185,7 +187,7 @@ class SchedulerHalf:
         """No key of before is a hit again. Copies under way go on, and what they bring is not found either."""
         if self.copies.broken:
             return False
-        dropped = self.kv.reset()
+        dropped, self._reset = self.kv.reset(), True
         _log.info("kvstate: reset, %s keys were dropped", dropped)
         self.copies.heed()
         return True
@@ -214,8 +216,10 @@ class SchedulerHalf:
 
     @property
     def is_busy(self) -> bool:
-        """As `Copies.is_busy`; and at the start, until it is known what the disk holds."""
-        return self.recovers or self.copies.is_busy
+        """As `Copies.is_busy`; at the start, until it is known what the disk holds, and after a reset, until it is on
+        its way to the workers: on the disk is still what it made void.
+        """
+        return self.recovers or self._reset or self.copies.is_busy
 
     @property
     def recovers(self) -> bool:
