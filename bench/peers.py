@@ -50,11 +50,9 @@ HANDLES = 1 << 20
 """The first handle."""
 
 
-def blocks_of(size: Size, block_bytes: int) -> int:
-    """How many are moved in a turn: a few parts, and of small blocks some more."""
-    if size.name == "tiny":
-        return max(4, (8 << 20) // block_bytes)
-    return max(4 * PART_BLOCKS, (128 << 20) // block_bytes)
+def total_bytes(size: Size) -> int:
+    """Of the batch of a turn, which is some parts: what begins and ends it is in the time, and counts more for less."""
+    return {"full": 512 << 20, "quick": 256 << 20}.get(size.name, 8 << 20)
 
 
 def transport_of(kind: str, memory: Memory, *, serves: bool) -> Transport:
@@ -224,7 +222,7 @@ def lines(size: Size) -> list[Line]:
             if kind == "nixl" and not has_nixl():
                 found += [Line(title.format(one), "x", None, note="NIXL is not installed") for one in TARGETS]
                 continue
-            count = blocks_of(size, block_bytes)
+            count = max(4, total_bytes(size) // block_bytes)
             for integrity, target in TARGETS.items():
                 with case(kind, integrity, count, block_bytes) as one:
                     turns = [(one.by_hand(), one.ours()) for _ in range(size.turns + 1)][1:]

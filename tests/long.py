@@ -22,3 +22,11 @@ def long_but(quick: Collection[Any], values: Iterable[Any], *, whole: bool = Fal
     return [
         one if one in quick else pytest.param(*(one if several else (one,)), marks=pytest.mark.long) for one in found
     ]
+
+
+def checkered(rows: Iterable[str], columns: Iterable[str]) -> list[Any]:
+    """All pairs of these for `parametrize`, every second one marked `long`, so that each row and column has others."""
+    found, across = list(rows), list(columns)
+    every = [(row, column) for row in found for column in across]
+    quick = [(row, column) for row, column in every if (found.index(row) + across.index(column)) % 2 == 0]
+    return long_but(quick, every)

@@ -52,6 +52,7 @@ def test_all_codes(capsys: Captured) -> None:
     assert all(code["name"] in out and str(code["number"]) in out for code in codes)
 
 
+@pytest.mark.long
 def test_every_code_explains_itself(capsys: Captured) -> None:
     run(["explain", "--json"])
     for code in json.loads(capsys.readouterr().out)["codes"]:

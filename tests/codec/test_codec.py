@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvstate import codec
@@ -100,6 +100,7 @@ reports = st.builds(Report, tokens, st.sampled_from([*Outcome, *map(str, Outcome
 # --- Round trips ----------------------------------------------------------------------------------------------------
 
 
+@settings(max_examples=40)
 @given(st.lists(effects, max_size=20))
 def test_effects_round_trip(sent: list[Effect]) -> None:
     got = decode_effects(encode_effects(sent))
@@ -110,12 +111,21 @@ def test_effects_round_trip(sent: list[Effect]) -> None:
     assert decode_effects(encode_effects(got)) == got
 
 
+@settings(max_examples=40)
 @given(st.lists(reports, max_size=20))
 def test_reports_round_trip(sent: list[Report]) -> None:
     got = decode_reports(encode_reports(sent))
     assert got == sent
     assert all(type(one.token) is Token for one in got)
     assert all(type(failure) is Failure for one in got for failure in one.failures)
+
+
+@pytest.mark.long
+@settings(max_examples=1000)
+@given(st.lists(effects, max_size=20), st.lists(reports, max_size=20))
+def test_many_more_round_trips(down: list[Effect], up: list[Report]) -> None:
+    assert decode_effects(encode_effects(down)) == down
+    assert decode_reports(encode_reports(up)) == up
 
 
 @pytest.mark.parametrize("kind", SENT_DOWN)

@@ -44,6 +44,7 @@ def test_nothing_is_found_in_a_longer_time(mix: str) -> None:
     assert done.violation is None, told(done)
 
 
+@pytest.mark.long
 def test_hypothesis_finds_nothing() -> None:
     done = by_hypothesis(KVStateEngine, examples=60)
     assert done.violation is None, told(done)

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from kvstate.machines.messages import Kind, Token
-from tests.long import long_but
+from tests.long import checkered, long_but
 from tests.stateful.base import Content
 from tests.stateful.disk import Disk
 from tests.stateful.durable_world import DURABLE_SCOPES, DurableWorld
@@ -17,8 +17,7 @@ from tests.stateful.world import MIXES
 
 
 @pytest.mark.parametrize("seed", long_but([0], range(2)))
-@pytest.mark.parametrize("mix", MIXES)
-@pytest.mark.parametrize("scope", DURABLE_SCOPES)
+@pytest.mark.parametrize(("scope", "mix"), checkered(DURABLE_SCOPES, MIXES))
 def test_a_walk_breaks_no_law_and_comes_home(scope: str, mix: str, seed: int) -> None:
     world = walked("durable", scope, mix, seed)
     assert not isinstance(world, Failed), world

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from kvstate.machines.verdicts import Hit, LoadVerdict
-from tests.long import long_but
+from tests.long import checkered, long_but
 from tests.stateful.base import Request
 from tests.stateful.groups_world import GROUPS_SCOPES, GroupsRequest, GroupsWorld, needed
 from tests.stateful.machines import run
@@ -16,8 +16,7 @@ from tests.stateful.world import MIXES
 
 
 @pytest.mark.parametrize("seed", long_but([0], range(3)))
-@pytest.mark.parametrize("mix", MIXES)
-@pytest.mark.parametrize("scope", GROUPS_SCOPES)
+@pytest.mark.parametrize(("scope", "mix"), checkered(GROUPS_SCOPES, MIXES))
 def test_a_walk_breaks_no_law_and_comes_home(scope: str, mix: str, seed: int) -> None:
     world = walked("groups", scope, mix, seed)
     assert not isinstance(world, Failed), world

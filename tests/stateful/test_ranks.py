@@ -7,7 +7,7 @@ import pytest
 from kvstate.machines.ledger import Ledger
 from kvstate.machines.ranks import RankLost
 from kvstate.runtime import engine
-from tests.long import long_but
+from tests.long import checkered, long_but
 from tests.stateful.ranks_world import RANK_SCOPES, RanksWorld
 from tests.stateful.search import Failed, first_failure, walked
 from tests.stateful.world import MIXES
@@ -16,8 +16,7 @@ EXAMPLES = 300
 
 
 @pytest.mark.parametrize("seed", long_but([0], range(3)))
-@pytest.mark.parametrize("mix", MIXES)
-@pytest.mark.parametrize("scope", RANK_SCOPES)
+@pytest.mark.parametrize(("scope", "mix"), checkered(RANK_SCOPES, MIXES))
 def test_a_walk_on_two_ranks_breaks_no_law(scope: str, mix: str, seed: int) -> None:
     world = walked("ranks", scope, mix, seed)
     assert not isinstance(world, Failed), world

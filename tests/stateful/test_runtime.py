@@ -8,7 +8,7 @@ import pytest
 
 from kvstate.replay.breaks import break_law
 from kvstate.replay.config import LAWS, Law
-from tests.long import long_but
+from tests.long import checkered, long_but
 from tests.stateful.base import Content, Poison
 from tests.stateful.runtime_world import RUNTIME_SCOPES, RuntimeWorld
 from tests.stateful.search import Failed, first_failure, walked
@@ -27,15 +27,13 @@ SEEN_AS: dict[Law, str] = {
 
 
 @pytest.mark.parametrize("seed", long_but([0], range(3)))
-@pytest.mark.parametrize("mix", MIXES)
-@pytest.mark.parametrize("scope", RUNTIME_SCOPES)
+@pytest.mark.parametrize(("scope", "mix"), checkered(RUNTIME_SCOPES, MIXES))
 def test_a_walk_with_real_bytes_breaks_no_law(scope: str, mix: str, seed: int) -> None:
     world = walked("runtime", scope, mix, seed)
     assert not isinstance(world, Failed), world
 
 
-@pytest.mark.parametrize("mix", ["loads", "aborts", "reuse"])
-@pytest.mark.parametrize("scope", RUNTIME_SCOPES)
+@pytest.mark.parametrize(("scope", "mix"), checkered(RUNTIME_SCOPES, ["loads", "aborts", "reuse"]))
 def test_a_walk_with_threads_breaks_no_law(scope: str, mix: str) -> None:
     world = walked("threads", scope, mix, 0, rounds=3)
     assert not isinstance(world, Failed), world

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from tests.long import long_but
+from tests.long import checkered, long_but
 from tests.stateful.machines import run
 from tests.stateful.search import Failed, walked
 from tests.stateful.shared_world import COUNTED, SHARED_SCOPES, SharedWorld
@@ -14,8 +14,7 @@ from tests.stateful.world import MIXES
 
 
 @pytest.mark.parametrize("seed", long_but([0], range(2)))
-@pytest.mark.parametrize("mix", MIXES)
-@pytest.mark.parametrize("scope", SHARED_SCOPES)
+@pytest.mark.parametrize(("scope", "mix"), checkered(SHARED_SCOPES, MIXES))
 def test_a_walk_breaks_no_law_and_comes_home(scope: str, mix: str, seed: int) -> None:
     world = walked("shared", scope, mix, seed)
     assert not isinstance(world, Failed), world

@@ -13,14 +13,13 @@ from kvstate.machines.interpreted import interpreted
 from kvstate.replay.breaks import break_law
 from kvstate.replay.config import Law
 from kvstate.spec.loader import load_spec
-from tests.long import long_but
+from tests.long import checkered, long_but
 from tests.stateful.search import Failed, first_failure, read, replayed, shortest, walked
 from tests.stateful.world import MIXES, SCOPES, World
 
 
 @pytest.mark.parametrize("seed", long_but([0], range(3)))
-@pytest.mark.parametrize("mix", MIXES)
-@pytest.mark.parametrize("scope", SCOPES)
+@pytest.mark.parametrize(("scope", "mix"), checkered(SCOPES, MIXES))
 def test_a_walk_breaks_no_law_and_comes_home(scope: str, mix: str, seed: int) -> None:
     world = walked("ledger", scope, mix, seed)
     assert not isinstance(world, Failed), world

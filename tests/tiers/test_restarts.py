@@ -232,7 +232,7 @@ def test_a_durable_pool_without_a_disk_is_told(tmp_path: Path) -> None:
 # -- in other processes ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_lost_rank_costs_memory_and_not_the_disk(tmp_path: Path) -> None:
     serving = Serving(config(tmp_path, ranks=2, workers=Workers.PROCESSES))
     kv = serving.kv

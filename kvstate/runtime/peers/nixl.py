@@ -245,4 +245,6 @@ def _form(one: Plan, other: Plan) -> _Form:
 def _at(plan: Plan, blocks: tuple[int, ...], rows: int) -> Indices:
     """Where these blocks' pieces stand in the list of their pool."""
     slots = np.array(blocks, np.int32) - plan.base
+    if rows == 1:
+        return slots
     return (np.arange(rows, dtype=np.int32)[:, None] * plan.blocks + slots).reshape(-1)
