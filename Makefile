@@ -8,6 +8,9 @@ VLLM ?= .venv-vllm
 # pytest's processes; two of them is what CI has cores for.
 JOBS ?= 2
 
+# Where it is set, each of the many processes of the tests would compile all modules anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help run test test-long test-vllm check proof lint types tables tables-check docs docs-check format bench
 .PHONY: gpu-check soak mutate wheel clean
