@@ -93,7 +93,7 @@ docs-check: $(READY)  ## are pictures and docs/laws.md what they are made from, 
 format: $(READY)  ## ruff's formatter
 	$(BIN)/ruff format --quiet .
 
-bench: $(READY)  ## what events, blocks' lives, steps and copies cost: ratios in one run, about two minutes
+bench: $(READY)  ## what events, blocks' lives, steps and copies cost: ratios in one run, for some minutes
 	$(BIN)/python -m bench $(BENCH)
 
 gpu-check: $(READY)  ## on a machine with a CUDA GPU: copies under chaos, and their bandwidth as ratios; under four minutes
