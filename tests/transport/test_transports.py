@@ -17,9 +17,10 @@ from kvstate.machines.messages import Kind, Outcome
 from kvstate.runtime.memory import Memory, Pool
 from kvstate.runtime.peers import gloo_serving
 from kvstate.runtime.peers.group import Pair
+from kvstate.runtime.peers.nixl_agent import bindings
 from kvstate.runtime.peers.transport import DescriptionError, State
 from kvstate.runtime.tensors import KVPool
-from tests.transport.harness import PATIENCE, Host, Peer, Puller, make, name, write
+from tests.transport.harness import PATIENCE, Host, Peer, Puller, has_nixl, make, name, write
 
 pytestmark = pytest.mark.long
 
@@ -263,3 +264,22 @@ def test_no_more_bytes_are_under_way_over_gloo_than_the_window_says(monkeypatch:
     assert len(most) == 16
     assert puller.close() == ()
     assert peer.close(5.0)
+
+
+def test_no_agent_of_nixl_polls_without_a_pause(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """NIXL's own thread would take a core for each of them, for as long as they live."""
+    if not has_nixl():
+        pytest.skip("NIXL is not installed, or does not run here; see docs/distributed.md")
+    api, asked = bindings(), []
+    configure = api.nixl_agent_config
+
+    def told(**options: Any) -> Any:
+        asked.append(options)
+        return configure(**options)
+
+    monkeypatch.setattr(api, "nixl_agent_config", told)
+    with two(host, "nixl", 4, 4096) as (_, puller):
+        puller.offer([0], "p", 1, [100])
+        puller.done(puller.fetch([0], [0], [100]))
+    assert len(asked) >= 2, "one that serves, and one that reads"
+    assert [options for options in asked if options["enable_prog_thread"]] == []
