@@ -17,8 +17,6 @@ TRACED = frozenset({"machines", "scenarios", "spec", "tiering"})
 
 def traced(item: pytest.Item) -> bool:
     """Is coverage measured in this test?"""
-    if item.get_closest_marker("untraced") is not None:
-        return False
     return item.path.relative_to(Path(__file__).parent).parts[0] in TRACED
 
 

@@ -82,7 +82,6 @@ def rows_that_answer() -> list[tuple[Path, str]]:
     return [(path, row) for path in FILES for row in read(path).fields["Rows"].split()]
 
 
-@pytest.mark.untraced
 @pytest.mark.parametrize(("path", "row"), rows_that_answer(), ids=lambda value: getattr(value, "stem", value))
 def test_it_fails_without_any_of_the_rows_that_answer(path: Path, row: str) -> None:
     with contextlib.suppress(ScenarioError):  # the next command could not be played
