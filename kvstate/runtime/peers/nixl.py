@@ -3,8 +3,8 @@
 One agent serves: others read from its memory, and it starts nothing. For each connection there is another agent that
 reads, in the thread of the connection. A handle that is released in flight proves nothing, and NIXL has no other way to
 stop a transfer; so a connection is made quiet by the end of its agent: handles and lists are given up, the peer is
-forgotten, the memory is deregistered, and with the agent its workers and its thread are gone, without which nobody is
-left who could write. That agents are one a connection is what makes this possible without disturbing any other.
+forgotten, the memory is deregistered, and with the agent its workers are gone, without which nobody is left who could
+write. That agents are one a connection is what makes this possible without disturbing any other.
 
 Where UCX can read the other process's memory itself, `transfer` copies before it returns. Hence the thread, and parts
 of `CHUNK_BYTES`.
