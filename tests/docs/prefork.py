@@ -11,6 +11,7 @@ import json
 import os
 import socket
 import sys
+from contextlib import suppress
 
 STREAMS = (0, 1, 2)
 LENGTH = 8
@@ -36,15 +37,15 @@ def carry_out(words: list[str], folder: str, environment: dict[str, str]) -> Non
     os.environ.clear()
     os.environ.update(environment)
     sys.argv = ["kvstate", *words]
-    status: object = 0
+    status = 0
     try:
         main()
     except SystemExit as end:
-        status = end.code
+        status = end.code if isinstance(end.code, int) else int(end.code is not None)
     atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(status if isinstance(status, int) else 0)  # to take all modules apart takes a second
+    os._exit(status)  # to take all modules apart takes a second
 
 
 def answer(link: socket.socket) -> None:
@@ -66,7 +67,9 @@ def serve(path: str) -> None:
     import signal
 
     import kvstate.cli
-    import kvstate.replay.driver  # noqa: F401 - with it comes torch
+
+    with suppress(ImportError):  # without torch a replay says so itself
+        import kvstate.replay.driver  # noqa: F401 - with it comes torch
 
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those who answer
     with socket.socket(socket.AF_UNIX) as door:
